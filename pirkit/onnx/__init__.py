@@ -1,4 +1,7 @@
-"""Models of ONNX: read into programs, run as a backend of ONNX, and written."""
+"""Reads ONNX models into programs, runs them as a backend of ONNX, and writes programs as models.
+
+Importing the modules `inverse*` enters the forms in which ops are written.
+"""
 
 import pirkit.onnx.inverse  # pyright: ignore[reportUnusedImport]
 import pirkit.onnx.inverse_layers  # pyright: ignore[reportUnusedImport]

@@ -1,4 +1,4 @@
-"""pirkit as a backend in the sense of `onnx.backend.base`."""
+"""pirkit as a backend in the sense of `onnx.backend.base`, which ONNX's own tests call."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ Array = np.ndarray[Any, Any]
 
 
 def as_array(value: Any) -> Array:
-    """A TensorProto, a list or an array as an array."""
+    """The array of a TensorProto, a list or an array."""
     return array_of(value) if hasattr(value, "data_type") else np.asarray(value)
 
 
 class PreparedModel:
     """A model that is compiled when its inputs are known.
 
-    Inputs whose elements an operator must know at compile time, such as the shape of a Reshape,
-    become constants; the code is compiled again where they differ.
+    Inputs whose elements an operator must know at compile time, such as the axes of a ReduceSum,
+    become constants (``special``); the model is compiled again when their elements or the shapes
+    of inputs change.
     """
 
     def __init__(self, model: Any, pipeline: str | None = None) -> None:
@@ -38,7 +39,7 @@ class PreparedModel:
         self._held: dict[Any, Executable] = {}
 
     def run(self, inputs: Sequence[Any] | dict[str, Any], **_: Any) -> tuple[Array, ...]:
-        """The outputs in the order of the graph."""
+        """The outputs in the order of the graph, for inputs in their order or by name."""
         given = inputs if isinstance(inputs, dict) else dict(zip(self.names, inputs, strict=False))
         arrays = {name: as_array(value) for name, value in given.items()}
         exe = self.compiled(arrays)
@@ -47,7 +48,10 @@ class PreparedModel:
         return tuple([found[name] for name in self.outputs])
 
     def compiled(self, arrays: dict[str, Array]) -> Executable:
-        """The executable for inputs of these shapes, and these elements of special inputs."""
+        """The executable for inputs of these shapes, and these elements of special inputs.
+
+        A failed import names inputs that must be constant; they become special, and it is retried.
+        """
         while True:
             shapes = tuple([(n, a.shape, a.dtype.str) for n, a in arrays.items()])
             key = (shapes, tuple([arrays[n].tobytes() for n in self.special]))

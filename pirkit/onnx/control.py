@@ -1,4 +1,10 @@
-"""Branches and loops of ONNX as regions of a program; loops of a known length are unrolled."""
+"""Branches and loops of ONNX: `If` becomes `pd_op.if`, `Loop` `pd_op.while`.
+
+`Scan`, a `Loop` with outputs of each iteration (scan outputs), and a `Loop` of at most four
+iterations are unrolled; the first two need a known trip count. Functions take the importer, the
+node, its inputs and the values in scope, and give the outputs of the node. A branch whose condition
+is constant is emitted in place.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,7 @@ from pirkit.onnx.libonnx import helper
 from pirkit.runtime import dtype as dt
 
 UNROLLED: Final = 1024
-"""The longest loop with outputs of each iteration, which has no form as a region."""
+"""The most iterations that are unrolled, where a loop has scan outputs, which no region has."""
 
 
 def _attributes(node: Any) -> dict[str, Any]:
@@ -38,12 +44,14 @@ def _if(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[An
         if not all(isinstance(v, Value) for v in results):
             raise b.unsupported("has a branch that returns a sequence")
         with b.inside(block):
+            # A region yields values of its own: those from outside are copied.
             results = [b("pd_op.assign", v) if v.ssa.owner.parent is not block else v
                        for v in results]  # fmt: skip
             b.insert(create("pir.yield", [v.ssa for v in results]))
         types.append([type_of(v.meta) for v in results])
         regions.append(Region(block))
     if types[0] != types[1]:
+        # With a constant condition one branch is emitted, so the error names the inputs to fix.
         b.known(condition, "condition")
         raise b.unsupported("has branches with results of different types")
     holds = b.reshape(b.cast(condition, dt.bool_), ())
@@ -100,7 +108,7 @@ def _while(
     importer: Any, body: Any, iterations: Value | None, condition: Value | None, state: list[Any],
     scope: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """The test stands before the loop and at the end of each iteration."""
+    """A `pd_op.while`, whose condition is emitted before the loop and at the end of its body."""
     b = importer.b
     if not all(isinstance(v, Value) for v in state):
         raise b.unsupported("carries a sequence through a loop whose length is not known")
@@ -135,7 +143,7 @@ def _while(
 
 
 def _scan(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[Any, ...]:
-    """A loop over slices of its inputs, whose number is a size: unrolled."""
+    """A loop over slices of its inputs; their number is a known size, and it is unrolled."""
     b, held = importer.b, _attributes(node)
     body, count = held["body"], held["num_scan_inputs"]
     if b.opset < 9:
@@ -170,3 +178,4 @@ def _scan(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[
 
 
 CONTROL: Final[Mapping[str, Callable[..., Any]]] = {"If": _if, "Loop": _loop, "Scan": _scan}
+"""By the name of the operator: a function of the importer, the node, its inputs and the scope."""

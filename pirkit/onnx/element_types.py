@@ -1,4 +1,4 @@
-"""Element types of ONNX and of pirkit, and arrays of its tensors."""
+"""Element types of ONNX and of pirkit, and the arrays of ONNX's tensors."""
 
 from __future__ import annotations
 
@@ -35,11 +35,15 @@ OF_ONNX: Final[dict[int, DType]] = {
     **{TensorProto.DataType.Value(f"UINT{n}"): dt.BY_NAME[f"uint{n}"] for n in (2, 4, 16, 32, 64)},
     **{TensorProto.DataType.Value(f"INT{n}"): dt.BY_NAME[f"int{n}"] for n in (2, 4)},
 }
+"""The number of an element type in TensorProto.DataType -> pirkit's."""
 TO_ONNX: Final[dict[DType, int]] = {ours: theirs for theirs, ours in OF_ONNX.items()}
 
 
 def element_type(number: int) -> DType:
-    """pirkit's element type. Raises UnsupportedError (PK0410) for one that it has not."""
+    """pirkit's element type for a number of TensorProto.DataType.
+
+    Raises UnsupportedError (PK0410) for a type that pirkit does not have.
+    """
     found = OF_ONNX.get(number)
     if found is None:
         known = number in TensorProto.DataType.values()
@@ -52,9 +56,10 @@ def element_type(number: int) -> DType:
 
 
 def array_of(tensor: Any, folder: str = "") -> Array:
-    """The elements of a TensorProto; data in files of their own lie in ``folder``.
+    """The elements of a TensorProto; files of external data lie in ``folder``.
 
-    Raises ArtifactError (PK0506) where data are missing, or not as many as the shape says.
+    Raises ArtifactError (PK0506) if data are missing or their number is not that of the shape, and
+    UnsupportedError (PK0410) for an element type that pirkit does not have.
     """
     element_type(tensor.data_type)
     try:

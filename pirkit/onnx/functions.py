@@ -1,4 +1,4 @@
-"""Operators that ONNX defines as functions of other operators."""
+"""Operators that ONNX defines as functions of other operators, and the attributes it declares."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from pirkit.runtime.meta import UNKNOWN
 
 
 def body_of(node: Any, opset: Mapping[str, int], inputs: Sequence[Any]) -> Any:
-    """The FunctionProto that defines a node's operator, or None if there is none."""
+    """The FunctionProto that defines a node's operator, or None if there is none.
+
+    ``opset`` is the version of each domain. Some bodies depend on the attributes of the node and on
+    the types of its ``inputs``.
+    """
     domain = "" if node.domain == "ai.onnx" else node.domain
     version = opset.get(domain, 1)
     if not defs.has(node.op_type, domain):
@@ -47,7 +51,7 @@ def is_defined(node: Any, opset: Mapping[str, int]) -> bool:
 
 
 def defaults_of(node: Any, opset: Mapping[str, int]) -> dict[str, Any]:
-    """The attributes that an operator has where a node does not state them."""
+    """The default attributes of a node's operator, by name, as AttributeProtos."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     if not defs.has(node.op_type, domain):
         return {}
@@ -57,7 +61,9 @@ def defaults_of(node: Any, opset: Mapping[str, int]) -> dict[str, Any]:
 
 @cache
 def kinds_of_attributes(op: str, domain: str) -> dict[str, set[int]]:
-    """What kinds the attributes of an operator have, in any version; empty for an unknown one.
+    """The types (AttributeProto.AttributeType) of an operator's attributes in all its versions.
+
+    Empty for an unknown operator.
 
     Rules take the forms of all versions, whatever operator set a model declares.
     """

@@ -1,4 +1,4 @@
-"""Imports a model of ONNX: each node by its rule, or by its function's body."""
+"""Imports an ONNX model: each node by its rule, or by the body of the function that defines it."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ Array = np.ndarray[Any, Any]
 Scope = dict[str, Any]
 """Values by name; a sequence is a list of values."""
 OPSETS: Final = range(1, 29)
-"""Operator sets that are read. What old ones spell otherwise has attributes that no rule takes."""
+"""Operator sets that are read. A spelling of an old one that no rule takes is refused."""
 
 _DOMAINS: Final = ("", "ai.onnx")
 _RULES_OF: Final = {"com.microsoft": CONTRIBUTED}
 _MISFITS: Final = (
     ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError,
 )  # fmt: skip
-"""What rules raise, or numpy inside of them, for what no exporter writes."""
+"""What rules, or numpy inside of them, raise for malformed nodes, which no exporter writes."""
 
 
 def load_model(
@@ -87,14 +87,15 @@ def program_of_model(
     symbolic sizes by name (``{"batch": 8}``); others stay unknown.
 
     An op is located at the file and the number of its node, and has the node's name as its layer.
-    Raises UnsupportedError (PK0410) for an operator without a rule, and (PK0406) for one that must
-    know what is computed only at run time.
+    Raises UnsupportedError (PK0410) for an operator or an element type without a rule, and (PK0406)
+    for an operator that needs at compile time a value that is known only at run time; and
+    ArtifactError (PK0506) for a malformed model.
     """
     return Importer(model, path, values or {}, sizes or {}).run()
 
 
 class Importer:
-    """The import of one model."""
+    """The import of one model. Errors are those of `program_of_model`."""
 
     def __init__(
         self, model: Any, path: str, values: Mapping[str, Any], sizes: Mapping[str, int]
@@ -112,6 +113,7 @@ class Importer:
         self.number = 0
 
     def run(self) -> Program:
+        """The program of the graph, verified."""
         if self.opset[""] not in OPSETS:
             raise UnsupportedError(
                 f"{self.path} has operator set {self.opset['']}", code="PK0410",
@@ -144,7 +146,7 @@ class Importer:
         return Program(module, self.weights, self.path)
 
     def input(self, given: Any) -> Value:
-        """An input of the graph, or a constant that stands for it."""
+        """The value of an input of the graph: an op `data`, or a constant given in ``values``."""
         b = self.b
         if given.name in self.values:
             return b.array(np.asarray(self.values[given.name]), given.name)
@@ -159,12 +161,16 @@ class Importer:
         return b("pd_op.data", name=given.name, shape=sizes, dtype=dtype, place=UNDEFINED)
 
     def size(self, dim: Any) -> int:
+        """The size of a dimension: a number, one given for its name, or UNKNOWN."""
         if dim.HasField("dim_value"):
             return int(dim.dim_value)
         return self.sizes.get(dim.dim_param, UNKNOWN)
 
     def graph(self, graph: Any, scope: Scope) -> list[Any]:
-        """Emit a graph into the builder's block; its outputs. ``scope`` gets its values."""
+        """Emit a graph into the builder's block, and give its outputs.
+
+        ``scope`` holds the values of outer graphs; those of the graph are added to it.
+        """
         for tensor in graph.initializer:
             scope[tensor.name] = self.initializer(tensor)
         for node in graph.node:
@@ -181,6 +187,8 @@ class Importer:
         return scope[name]
 
     def initializer(self, tensor: Any) -> Value:
+        """A constant for integers of at most one dimension, which may be sizes, and for scalars;
+        else a parameter."""
         array = array_of(tensor, os.path.dirname(self.path))
         if array.dtype.kind in "iub" and array.size <= 4096 and array.ndim <= 1:
             return self.b.array(array, tensor.name)
@@ -191,7 +199,10 @@ class Importer:
     # --- nodes ---
 
     def visit(self, node: Any, scope: Scope) -> None:
-        """Emit what a node computes. Raises ArtifactError (PK0506) for names that are no UTF-8."""
+        """Emit what a node computes, and enter its outputs in ``scope``.
+
+        Raises ArtifactError (PK0506) for names that are not UTF-8.
+        """
         b = self.b
         words = (node.op_type, node.domain, node.name, *node.input, *node.output)
         if not all(isinstance(word, str) for word in words):  # protobuf gives bytes for those
@@ -200,7 +211,7 @@ class Importer:
                 span=Span(self.path), help="the file is damaged: export the model again",
             )  # fmt: skip
         held = (b.node, b.location, b.attributes, b.outputs)
-        if b.node is None or b.location is None:
+        if b.node is None or b.location is None:  # not a node of a body or a subgraph
             self.number += 1
             b.location = location_of(self.path, self.number)
             if node.name or node.doc_string:
@@ -217,6 +228,11 @@ class Importer:
                 scope[name] = value
 
     def emit(self, node: Any, inputs: Sequence[Any], scope: Scope) -> Any:
+        """What a node computes: by control flow, its rule, or the body of its function.
+
+        Functions of the model come before rules. Raises UnsupportedError (PK0410, PK0406), located
+        at the node.
+        """
         b = self.b
         kind = node.op_type
         standard = node.domain in _DOMAINS
@@ -255,6 +271,7 @@ class Importer:
         return self.inlined(body, node, inputs)
 
     def by_rule(self, emit: Any, node: Any, inputs: Sequence[Any]) -> Any:
+        """Call a rule. Raises UnsupportedError (PK0410) for arguments that it does not take."""
         attributes = {a.name: decoded(a) for a in node.attribute}
         try:
             bound = inspect.signature(emit).bind(self.b, *inputs, **attributes)
@@ -292,7 +309,10 @@ class Importer:
                 raise self.b.unsupported(told)
 
     def inlined(self, body: Any, node: Any, inputs: Sequence[Any]) -> tuple[Any, ...]:
-        """The body of a function, whose attributes are those of the node."""
+        """The outputs of a function's body, emitted with the attributes of the node.
+
+        The body is read in the operator sets that the function declares.
+        """
         given = defaults_of(node, self.opset)
         given.update({a.name: a for a in [*body.attribute_proto, *node.attribute]})
         most = len(body.input)
@@ -312,13 +332,13 @@ class Importer:
         return Span(self.path, self.number)
 
     def located(self, error: UnsupportedError) -> UnsupportedError:
-        """The error with the place of the node."""
+        """The error, located at the node if it has no span."""
         if error.span is None:
             error.span = self.span()
         return error
 
     def subgraph(self, graph: Any, block: Block, scope: Scope, given: Sequence[Any]) -> list[Any]:
-        """Emit a branch or a loop's body into a block; its outputs."""
+        """Emit a branch or a loop's body into a block, and give its outputs."""
         inner = {**scope, **{i.name: v for i, v in zip(graph.input, given, strict=True)}}
         with self.b.inside(block):
             return self.graph(graph, inner)
@@ -328,11 +348,11 @@ _KINDS: Final = {
     "int": int, "float": int | float, "str": str, "Value": Value, "Sequence[int]": list,
     "Sequence[float]": list,
 }  # fmt: skip
-"""What a rule takes as a parameter of an annotation; whatever is missing here is not looked at."""
+"""Annotation of a rule's parameter -> the Python types that it takes; others are not checked."""
 
 
 def _admits(annotation: Any, value: Any) -> bool:
-    """Whether a rule takes a value: files leave inputs out, and attributes may be of any type."""
+    """Whether a rule takes a value: files may leave inputs out, and give attributes any type."""
     if not isinstance(annotation, str):
         return True
     kind, *other = annotation.split(" | ")
@@ -340,7 +360,7 @@ def _admits(annotation: Any, value: Any) -> bool:
 
 
 def decoded(attribute: Any) -> Any:
-    """An attribute as a Python value; a tensor as an array, text as text."""
+    """An attribute as a Python value: a tensor is an array, bytes are a string."""
     if attribute.type == AttributeProto.TENSOR:
         return array_of(attribute.t)
     found = helper.get_attribute_value(attribute)
@@ -356,7 +376,7 @@ def decoded(attribute: Any) -> Any:
 
 
 def _bound(node: Any, given: Mapping[str, Any]) -> Any:
-    """A node of a function with the attributes that refer to those of the function."""
+    """A node of a function's body, with references to the function's attributes replaced."""
     if not any(a.ref_attr_name for a in node.attribute):
         return node
     made = onnx.NodeProto()

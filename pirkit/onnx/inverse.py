@@ -1,4 +1,9 @@
-"""The table from ops to operators of ONNX."""
+"""The table from ops to operators of ONNX: element-wise ops, reductions, shapes, indexing, matmul.
+
+A writer takes the `GraphWriter` and the op, adds nodes, and gives the names of the results. It
+raises UnsupportedError (PK0402) for a form that ONNX does not have; `inverse_layers` and
+`inverse_recurrent` hold the other writers.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +36,7 @@ _SAME: Final = {
 }  # fmt: skip
 
 _ATTRIBUTES: Final = {
-    # op: operator, attribute of it: attribute of the op
+    # op: (operator, {attribute of the operator: attribute of the op})
     "softmax": ("Softmax", {"axis": "axis"}),
     "log_softmax": ("LogSoftmax", {"axis": "axis"}),
     "leaky_relu": ("LeakyRelu", {"alpha": "negative_slope"}),
@@ -53,15 +58,20 @@ _REDUCED: Final = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax",
 
 
 _LOGICAL: Final = frozenset({"And", "Or", "Xor", "Not"})
+"""Operators that take booleans only; pirkit's ops take any numbers."""
 
 
 _OF_FLOATS: Final = frozenset({"ReduceMean", "ReduceLogSumExp"})
+"""Reductions that are written only if their result is floating."""
 
 
 def _same(kind: str, w: GraphWriter, op: PirOp) -> Any:
-    """Truth values of numbers, and floating results of integers, are converted before."""
+    """One node. Operands are cast to the result's type where ONNX does not convert by itself.
+
+    That is so for numbers as operands of logical operators, and integers of floating results.
+    """
     out = meta(op.results[0]).dtype
-    if out is dt.bool_:  # ONNX has no bits of truth values
+    if out is dt.bool_:  # ONNX's bitwise operators do not take booleans
         kind = kind.removeprefix("Bitwise")
     converts = kind in _LOGICAL or (out.is_float and kind != "Where")
     if kind in ("Ceil", "Floor") and out.is_integer:
@@ -71,7 +81,7 @@ def _same(kind: str, w: GraphWriter, op: PirOp) -> Any:
 
 def _with(kind: str, held: dict[str, str], w: GraphWriter, op: PirOp) -> Any:
     given: dict[str, Any] = {theirs: op.attribute(ours) for theirs, ours in held.items()}
-    if given.get("perm") == ():  # of a number; ONNX cannot tell the type of an empty list
+    if given.get("perm") == ():  # of a scalar; ONNX cannot tell the type of an empty list
         return w.node("Identity", w(op.operands[0]))
     return w.node(kind, *(w(v) for v in op.operands), **given)
 
@@ -138,7 +148,7 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 
 @writes("fmax", "fmin")
 def _(w: GraphWriter, op: PirOp) -> Any:
-    """The other number beside NaN."""
+    """The operand that is not NaN, if one is NaN; ONNX's Max and Min give NaN."""
     x, y = (w(v) for v in op.operands)
     found = w.node("Max" if op.name == "pd_op.fmax" else "Min", x, y)
     if not meta(op.results[0]).dtype.is_float:
@@ -296,7 +306,7 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 
 
 def _reshaped(w: GraphWriter, op: PirOp) -> Any:
-    """A reshape to known sizes, of which a 0 is no size of the operand."""
+    """A reshape to known sizes. With ``allowzero`` a 0 is a size, not a copy of the operand's."""
     shape = meta(op.results[0]).shape
     return w.node("Reshape", w(op.operands[0]), w.integers(shape), allowzero=int(0 in shape))
 
@@ -317,7 +327,7 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 
 @writes("squeeze", "unsqueeze")
 def _(w: GraphWriter, op: PirOp) -> Any:
-    if UNKNOWN not in meta(op.results[0]).shape:  # Paddle leaves an axis of several elements
+    if UNKNOWN not in meta(op.results[0]).shape:  # Paddle's squeeze leaves axes whose size is not 1
         return _reshaped(w, op)
     kind = "Squeeze" if op.name == "pd_op.squeeze" else "Unsqueeze"
     return w.node(kind, w(op.operands[0]), w.integers(w.numbers(op, "axis")))
@@ -404,7 +414,7 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     index = op.operands[1]
     (axis,) = w.numbers(op, "axis")
     name = w(index)
-    if len(meta(index).shape) == 2:  # Paddle takes a column of places for a vector
+    if len(meta(index).shape) == 2:  # Paddle takes a column of indices as a vector
         name = w.node("Reshape", name, w.integers([-1]))
     return w.node("Gather", w(op.operands[0]), name, axis=axis)
 

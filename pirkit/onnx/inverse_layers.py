@@ -1,4 +1,7 @@
-"""Convolutions, pooling, normalizations and resizing of a program as nodes of ONNX."""
+"""Writes convolutions, pooling, normalization and resizing as nodes of ONNX.
+
+ONNX knows images with channels first only. See `inverse` for what a writer is.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,20 @@ from pirkit.runtime.meta import UNKNOWN
 
 
 def _is_first(w: GraphWriter, op: PirOp) -> None:
+    """Refuse an op whose channels are not the second dimension."""
     if not str(op.attribute("data_format")).startswith("NC"):
         raise w.unsupported(op, "has channels last")
 
 
 def _pads(w: GraphWriter, op: PirOp, rank: int) -> list[int]:
-    """Padding before each dimension, then after; Paddle states pairs if both differ."""
+    """The padding before each spatial dimension, then that after each (ONNX's ``pads``)."""
     if op.attribute("padding_algorithm") not in ("EXPLICIT", ""):
         raise w.unsupported(op, "has a padding by algorithm")
     return _sides(w.numbers(op, "paddings"), rank)
 
 
 def _sides(held: list[int], rank: int) -> list[int]:
+    """Paddle gives one number for a dimension, or a pair if both sides differ."""
     return held * 2 if len(held) == rank else [*held[::2], *held[1::2]]
 
 
@@ -73,7 +78,7 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 def _require_elements(
     w: GraphWriter, op: PirOp, sizes: list[int], strides: list[int], pads: list[int]
 ) -> None:
-    """Refuse windows that begin behind the image: Paddle has them, ONNX leaves them out."""
+    """Refuse windows that begin beyond the image: by ``ceil_mode`` Paddle has them, not ONNX."""
     shapes = zip(meta(op.operands[0]).shape[2:], meta(op.results[0]).shape[2:], strict=True)
     for k, (length, count) in enumerate(shapes):
         if pads[2 + k] + strides[k] <= sizes[k]:
@@ -137,7 +142,7 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 
 
 def _ratios(op: PirOp, factors: Sequence[float]) -> list[float]:
-    """How far in the image one step in the result goes, for each spatial dimension."""
+    """The distance in the image of adjacent elements of the result, for each spatial dimension."""
     if factors and not op.attribute("align_corners"):
         return [1 / f for f in factors]
     off = int(op.attribute("align_corners"))
@@ -162,7 +167,7 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     is_wide = mode != "nearest" and meta(op.results[0]).dtype is dt.float64
     if is_wide and not all(float(np.float32(r)) == r for r in _ratios(op, factors)):
         raise w.unsupported(op, "has places in float32, as in Paddle, which no Resize has")
-    if factors and corners != "align_corners":  # places follow the factors, not the sizes
+    if factors and corners != "align_corners":  # coordinates follow the factors, not the sizes
         factors = [1.0, 1.0, *(factors if len(factors) == rank else factors * rank)]
         decided = w.constant(np.array(factors, np.float32)), ""
     elif UNKNOWN in shape:

@@ -1,4 +1,8 @@
-"""Recurrent layers as operators of ONNX: one node for each layer."""
+"""Writes `pd_op.rnn` as LSTM, GRU and RNN of ONNX: one node for each layer.
+
+Paddle's op holds all layers; ONNX's operator holds one, with the gates in another order and the
+weights of both directions in one tensor. See `inverse` for what a writer is.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from pirkit.dialect.operation import PirOp
 from pirkit.onnx.write_model import GraphWriter, writes
 
 _FORMS: Final[dict[str, tuple[str, tuple[int, ...], dict[str, Any]]]] = {
-    # mode: operator, which gate of ours is each gate of ONNX, attributes
+    # mode: operator, for each gate of ONNX its position in Paddle's order, attributes
     "LSTM": ("LSTM", (0, 3, 1, 2), {}),
     "GRU": ("GRU", (1, 0, 2), {"linear_before_reset": 1}),
     "RNN_TANH": ("RNN", (0,), {"activations": ["Tanh"]}),
@@ -37,7 +41,11 @@ def _(w: GraphWriter, op: PirOp) -> Any:
             attributes["activations"] = attributes["activations"] * 2
 
     def of_layer(layer: int, first: int) -> str:
-        """Weights of the cells of a layer, gates in the order of ONNX, [directions, rows, ...]."""
+        """The weights of a layer, ``[directions, gates * hidden, ...]``, gates in ONNX's order.
+
+        ``first`` is the position of the first such weight in Paddle's list, in which those of input
+        and state alternate.
+        """
         cells = range(layer * directions, (layer + 1) * directions)
         each = [w.node("Gather", weights[first + 2 * c], rows, axis=0) for c in cells]
         return w.node("Concat", *(w.node("Unsqueeze", v, w.integers([0])) for v in each), axis=0)

@@ -1,6 +1,7 @@
-"""ONNX as an untyped module: its own annotations are partial, and it may not be installed.
+"""The package onnx, without types, as its own annotations are partial.
 
-Everything of this room that needs onnx imports it from here.
+All modules of this room import onnx from here. Importing this module raises ImportError if onnx is
+not installed.
 """
 
 from __future__ import annotations

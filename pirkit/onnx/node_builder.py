@@ -1,4 +1,4 @@
-"""The builder that rules for operators of ONNX emit with."""
+"""The builder with which rules for operators of ONNX emit ops."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 Array = np.ndarray[Any, Any]
 _SMALL = 16
-"""So many elements of a constant are written into the program; a larger one is a parameter."""
+"""A constant of at most so many elements is an op of the program; a larger one is a parameter."""
 
 
 class ConstantNeededError(DynamicShapeError):
-    """A rule must know elements that are computed from inputs of the graph: ``sources``."""
+    """A rule needs at compile time a value that depends on inputs of the graph (PK0406).
+
+    ``sources`` are the names of those inputs.
+    """
 
     sources: tuple[str, ...] = ()
 
 
 class NodeBuilder(Builder):
-    """A builder that knows the node for which it emits, and evaluates what is constant.
+    """A builder that knows the node for which it emits, and evaluates constants.
 
-    Many operators take sizes, axes and bounds as tensors. What a rule must know of them at compile
-    time `known` computes by the reference rules of the ops that define them.
+    Many operators take sizes, axes and bounds as tensors. Where a rule must know them at compile
+    time, `known` computes them with the reference rules of the ops that define them.
     """
 
     def __init__(
@@ -52,18 +55,20 @@ class NodeBuilder(Builder):
         self.words = False
         """Whether int64 operands of the node stand for uint64."""
         self.quantized: dict[SSAValue, Any] = {}
-        """The integers that floats are, times a scale (`ops.integer_sums.Integers`)."""
+        """Dequantized tensor -> the integers, scale and zero point that it is computed from
+        (`ops.integer_sums.Integers`)."""
         self.unsigned: dict[SSAValue, Value] = {}
-        """The unsigned bytes that stand for signed ones, 128 more."""
+        """Tensor of int8 -> the same numbers plus 128, as uint8."""
         self.sums: dict[SSAValue, Any] = {}
-        """What emits sums of products that are integers as floats (`ops.integer_sums.Sums`)."""
+        """Result of an integer matmul or convolution -> a function that emits it as float32, times
+        a scale (`ops.integer_sums.Sums`)."""
         self.products: dict[SSAValue, Any] = {}
-        """The same for scaled sums, with their scale."""
+        """Float result of such an op of dequantized tensors -> that function, and the scale."""
 
     # --- constants ---
 
     def array(self, array: Array, name: str = "") -> Value:
-        """A constant: numbers in the program if there are few of them, else a parameter."""
+        """A constant: an op with its elements if there are few, else a parameter of that name."""
         dtype = dt.of_array(array)
         if dtype in dt.HELD_IN and array.size <= _SMALL:
             made = self.cast(self.array(array.astype(dt.HELD_IN[dtype].np)), dtype)
@@ -82,7 +87,7 @@ class NodeBuilder(Builder):
         return made
 
     def weight(self, name: str, array: Array) -> Value:
-        """A weight of the program."""
+        """A parameter of the program; ``_`` is appended to a name that is taken."""
         while name in self.weights:
             name += "_"
         self.weights[name] = array
@@ -91,8 +96,8 @@ class NodeBuilder(Builder):
     def known(self, x: Value | None, what: str = "input") -> Any:
         """The elements of a value that must be constant; None for an input that is left out.
 
-        Raises UnsupportedError (PK0406), naming the inputs of the graph that the value is computed
-        from: `load` takes their elements.
+        Raises ConstantNeededError (PK0406), which names the inputs of the graph on which the value
+        depends; `load_model` takes their elements as ``values``.
         """
         if x is None:
             return None
@@ -111,7 +116,7 @@ class NodeBuilder(Builder):
         return found
 
     def integers_of(self, x: Value | None, what: str = "input") -> list[int] | None:
-        """The elements of a constant tensor as Python integers."""
+        """The elements of a constant tensor as Python integers; see `known`."""
         found = self.known(x, what)
         return None if found is None else [int(n) for n in np.ravel(found)]
 
@@ -192,7 +197,7 @@ class NodeBuilder(Builder):
         )  # fmt: skip
 
     def axis(self, axis: int, rank: int) -> int:
-        """An axis counted from the front."""
+        """An axis counted from the front. Raises UnsupportedError (PK0410) for one out of range."""
         if not -rank <= axis < max(rank, 1):
             raise self.unsupported(f"has axis {axis} of a tensor of {rank} dimensions")
         return axis + rank if axis < 0 else axis
@@ -204,7 +209,7 @@ class NodeBuilder(Builder):
         return self.permute(x, order)
 
     def at(self, x: Value, axis: int, index: int) -> Value:
-        """One slice of ``x``, without the dimension."""
+        """The slice of ``x`` at an index of a dimension, without that dimension."""
         cut = self("pd_op.slice", x, starts=(index,), ends=(index + 1,), axes=(axis,))
         return self.squeezed(cut, (axis,))
 
@@ -217,11 +222,11 @@ class NodeBuilder(Builder):
         return x if not axes else self("pd_op.unsqueeze", x, axis=tuple(axes))
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
-        """Values one after the other."""
+        """Values joined along an axis."""
         return values[0] if len(values) == 1 else self("pd_op.concat", list(values), axis=axis)
 
     def static(self, x: Value, what: str = "a known shape") -> tuple[int, ...]:
-        """The shape of ``x``. Raises UnsupportedError (PK0406) if a size is unknown."""
+        """The shape of ``x``. Raises DynamicShapeError (PK0406) if a size is unknown."""
         if UNKNOWN in x.shape:
             raise DynamicShapeError(
                 f"`{self.node.op_type}` needs {what}, not {x.shape}",
@@ -231,7 +236,11 @@ class NodeBuilder(Builder):
         return x.shape
 
     def cast(self, x: Value, dtype: DType, saturate: bool = True) -> Value:
-        """``x`` as another element type, by way of those that stand for types that are stored."""
+        """``x`` as another element type.
+
+        A type that pirkit only stores (`runtime.dtype.HELD_IN`) is converted from and to the wider
+        type in which it is computed.
+        """
         if x.dtype is dtype:
             return x
         if x.dtype in dt.HELD_IN:
@@ -252,18 +261,19 @@ class NodeBuilder(Builder):
         return self.const(number, like.dtype)
 
     def widened(self, x: Value, to: DType = dt.float32) -> Value:
-        """``x`` in float32 if it is narrower, else as it is."""
+        """``x`` in another type, by default float32, if it is no float or one of 16 bits."""
         narrow = (dt.float16, dt.bfloat16)
         return self.cast(x, to) if x.dtype in narrow or not x.dtype.is_float else x
 
 
 def _is_exact(array: Array) -> bool:
+    """Whether the attribute of `pd_op.full`, a float64, holds the number."""
     number = array.item()
     return not isinstance(number, int) or int(float(number)) == number
 
 
 def _attribute(found: Any, kind: str) -> Any:
-    """An operand that stands for an attribute, as the reference rule takes the attribute."""
+    """The value of an operand that stands for an attribute, as reference rules take it."""
     if kind == "intarray":
         parts = cast("list[Any]", found) if isinstance(found, list) else [found]
         return tuple([int(n) for part in parts for n in np.ravel(part)])

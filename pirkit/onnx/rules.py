@@ -1,10 +1,10 @@
-"""The table from operators of ONNX to what pirkit emits for them.
+"""The table from operators of ONNX to the rules that emit ops for them.
 
-A rule is a function of a builder, the inputs of a node (values; None for one left out) and its
-attributes as keywords: numbers, strings, lists, arrays. Versions of an operator differ in what is
-an attribute and what an input, so that one function mostly serves all; it finds the version of the
-operator set in ``b.opset``. It returns a value, or one for each output. A family of operators is a
-file of `pirkit/onnx/ops`, in which plain cases are rows of a table.
+A rule is a function of a builder, the inputs of a node (values; None for one that is left out) and
+its attributes as keywords: numbers, strings, lists, arrays. It returns a value, or a tuple with one
+for each output. Versions of an operator mostly differ in what is an attribute and what an input, so
+one function serves all versions; ``b.opset`` is the version of the operator set. A family of
+operators is a file of `pirkit/onnx/ops`, in which plain cases are rows of a table.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, Final
 Rule = Callable[..., Any]
 
 RULES: Final[dict[str, Rule]] = {}
-"""By the name of the operator."""
+"""Name of the operator -> rule."""
 CONTRIBUTED: Final[dict[str, Rule]] = {}
-"""Those of operators of the domain ``com.microsoft``."""
+"""The same for operators of the domain ``com.microsoft``."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:

@@ -1,4 +1,8 @@
-"""Operators on element types that pirkit only stores: computed in the type that stands for them."""
+"""Operators on element types that pirkit stores but does not compute with.
+
+For instance uint16 and float8: operands are converted to a wider type (`runtime.dtype.HELD_IN`),
+and results are converted back. int64 stands for uint64, which has no wider integer type.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +16,32 @@ from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.runtime import dtype as dt
 
 AWARE: Final = frozenset({"Cast", "CastLike", "Identity", "QuantizeLinear"})
-"""Operators whose rules take such types themselves."""
+"""Operators whose rules handle such types themselves."""
 MODULAR: Final = frozenset({
     "Add", "Sub", "Mul", "Neg", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "Equal",
     "MatMul", "Where", "Reshape", "Transpose", "Concat", "Slice", "Gather", "Expand", "Squeeze",
     "Unsqueeze",
 })  # fmt: skip
-"""Operators to which it makes no difference whether 64 bits have a sign."""
+"""Operators whose results have the same bits for signed and unsigned integers of 64 bits."""
 
 ORDERED: Final = frozenset({
     "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Max", "Min", "Clip", "TopK", "ArgMax",
     "ArgMin", "ReduceMax", "ReduceMin",
 })  # fmt: skip
-"""Those that ask for their order: they see signed numbers in the order of the unsigned ones."""
+"""Operators that compare: they get signed numbers in the order of the unsigned ones."""
 WORDS: Final = frozenset({"Div", "Mod", "BitShift", "Pow"})
-"""Those whose rules ask the builder whether numbers are ``words``."""
+"""Operators whose rules ask the builder whether int64 stands for uint64 (``b.words``)."""
 
 
 def computed(
     b: NodeBuilder, node: Any, inputs: Sequence[Any], emit: Callable[[Sequence[Any]], Any]
 ) -> Any:
-    """What ``emit`` makes of inputs in wider types, narrowed where ONNX says it has their type.
+    """What ``emit`` returns for the inputs in wider types, with results converted back.
 
-    Sums and products of what stands for unsigned integers have the right low bits, and each result
-    is narrowed before the next operator reads it. int64 stands for uint64.
+    A result is converted to the type of the inputs whose type variable it has in ONNX's schema. The
+    low bits of sums and products of wider integers are right, and each result is narrowed before
+    the next operator reads it. Raises UnsupportedError (PK0410) for an operator of uint64 that is
+    in none of the tables.
     """
     stored = [v.dtype if isinstance(v, Value) and v.dtype in dt.HELD_IN else None for v in inputs]
     if node.op_type in AWARE or not any(stored):

@@ -1,4 +1,4 @@
-"""Writes a program as a model of ONNX: the inverse of reading, for programs in inference form."""
+"""Writes a program in inference form as an ONNX model: the inverse of `import_model`."""
 
 from __future__ import annotations
 
@@ -33,20 +33,24 @@ OPSET: Final = 21
 IR_VERSION: Final = 10
 _OPSETS: Final = [helper.make_opsetid("", OPSET)]
 _DECIDING: Final = 1024
-"""The largest constant that inference of shapes reads."""
+"""The number of elements up to which ONNX's shape inference gets a constant's elements."""
 _WIDER: Final = {
     dt.bfloat16: dt.float32,
     dt.float16: dt.float32,
     **dict.fromkeys((dt.bool_, dt.int8, dt.uint8, dt.int16), dt.int32),
 }
-"""Types with all numbers of a narrower one, whose results round or wrap around to its results."""
+"""Type -> a wider one, in which an operator that does not take it is computed and then rounded."""
 
 WRITES: Final[dict[str, Write]] = {}
-"""By the name of the op: a function of the writer and the op, which gives the names of results."""
+"""Name of the op -> a function of the writer and the op that gives the names of the results."""
 
 
 def writes(*names: str) -> Callable[[Write], Write]:
-    """Enter a function as the writer of ops, by default of the dialect `pd_op`."""
+    """Enter a function as the writer of ops; a name without a dialect is one of `pd_op`.
+
+    It returns the name of the result, or a tuple with one for each result; a list of tensors is a
+    list of names.
+    """
 
     def enter(function: Write) -> Write:
         WRITES.update({n if "." in n else f"pd_op.{n}": function for n in names})
@@ -58,10 +62,11 @@ def writes(*names: str) -> Callable[[Write], Write]:
 def model_of_program(program: Program, entry: str | None = None) -> Any:
     """The ModelProto of a program, checked by `onnx.checker`.
 
-    Parameters become initializers, inputs and outputs keep their names, but an output that is
-    named as an input, or as another output, gets a number after it. A parameter without a weight
-    is an input. Writes in place become values, operands that are constants attributes, and an op
-    without a form in ONNX is decomposed. Raises UnsupportedError (PK0402) if that does not help.
+    ``entry`` names the program of a module that has several. Parameters become initializers; one
+    without a weight becomes an input. Inputs and outputs keep their names, but an output with the
+    name of an input or of another output gets a number as suffix. Writes in place become values,
+    constant operands become attributes, and an op without a form in ONNX is decomposed. Raises
+    UnsupportedError (PK0402) for an op that has no form even then.
     """
     made = run_passes(program, "functionalize,absorb-attributes,constant-fold,dce")
     refused: set[str] = set()
@@ -85,13 +90,13 @@ def model_of_program(program: Program, entry: str | None = None) -> Any:
 
 
 class _NoFormError(UnsupportedError):
-    """``op`` has no form in ONNX as it is called."""
+    """The op ``op`` has no form in ONNX with these operands and attributes."""
 
     op = ""
 
 
 class _NoTensorError(Exception):
-    """A tensor is expected, and a value is none."""
+    """A value is not a tensor, but a list of tensors."""
 
 
 def _decomposes(name: str) -> bool:
@@ -120,16 +125,17 @@ class GraphWriter:
         self.types: dict[str, Any] = {}
         """The TypeProto of each name, as far as ONNX infers it."""
         self.small: dict[str, Any] = {}
-        """The constants that may decide shapes."""
+        """The constants that may determine shapes, by name, as TensorProtos."""
         self.op: PirOp | None = None
         """The op that is being written."""
 
     @property
     def ports(self) -> list[Any]:
-        """Inputs and outputs so far."""
+        """The inputs and outputs so far."""
         return [*self.inputs, *self.outputs]
 
     def model(self, entry: str | None) -> Any:
+        """The ModelProto of a program of the module. Raises UnsupportedError (PK0402)."""
         main = self.program.entry(entry)
         outputs = [host_name(op) for op in main.block.ops
                    if isinstance(op, PirOp) and declares(op, OUTPUT)]  # fmt: skip
@@ -145,7 +151,7 @@ class GraphWriter:
                                  producer_name="pirkit", producer_version=VERSION)  # fmt: skip
 
     def visit(self, op: PirOp) -> None:
-        """Write what an op computes."""
+        """Write one op. Ops on lists only add names: ONNX's graph has tensors alone."""
         if declares(op, PARAMETER):
             self.parameter(op)
         elif declares(op, SOURCE):
@@ -169,6 +175,7 @@ class GraphWriter:
             self.computed(op)
 
     def computed(self, op: PirOp) -> None:
+        """Write an op by its writer in `WRITES`, and enter the names of its results."""
         write = WRITES.get(op.name)
         if write is None:
             raise self.unsupported(op, "has no form in ONNX")
@@ -187,7 +194,7 @@ class GraphWriter:
                 raise self.unsupported(op, "has a result without a form in ONNX")
 
     def require_type(self, op: PirOp, value: SSAValue, name: Any) -> None:
-        """Refuse a form whose result has another type in ONNX than in the program."""
+        """Refuse a form whose element type or shape, as ONNX infers it, is not the program's."""
         want = meta_of(value.type)
         found = self.types.get(name) if isinstance(name, str) else None
         if found is None or not isinstance(want, TensorMeta) or not found.HasField("tensor_type"):
@@ -202,7 +209,7 @@ class GraphWriter:
             raise self.unsupported(op, f"gives a {want}, and its form in ONNX {kind}{sizes}")
 
     def unsupported(self, op: PirOp, what: str) -> UnsupportedError:
-        """The error for an op that cannot be written."""
+        """The error for an op that cannot be written (PK0402)."""
         error = _NoFormError(
             f"`{op.name}` {what}", code="PK0402", span=span_of(op),
             help="`pirkit-opt -p @simplify` may remove it; `pirkit.onnx.writes` adds a form",
@@ -218,7 +225,7 @@ class GraphWriter:
     # --- names ---
 
     def __call__(self, value: SSAValue | None) -> Any:
-        """The name of a value; those of a list. An operand that is left out has the name ''."""
+        """The name of a value, or a list of names; '' for an operand that is left out."""
         return "" if value is None else self.names[value]
 
     def fresh(self, stem: str) -> str:
@@ -231,12 +238,14 @@ class GraphWriter:
         return name
 
     def source(self, value: SSAValue, name: str) -> None:
+        """Add an input of the graph."""
         self.taken.add(name)
         self.names[value] = name
         self.inputs.append(_value_info(name, value))
         self.types[name] = self.inputs[-1].type
 
     def parameter(self, op: PirOp) -> None:
+        """Add an initializer for a parameter, or an input if it has no weight."""
         name = host_name(op)
         held = self.program.params.get(name)
         if held is None:
@@ -267,9 +276,9 @@ class GraphWriter:
         return self.constant(np.asarray(list(values), np.int64))
 
     def like(self, number: float, value: SSAValue) -> str:
-        """The name of a number of the element type of a value.
+        """The name of a constant scalar with the element type of a value.
 
-        Raises UnsupportedError for a fraction of an integer type.
+        Raises UnsupportedError (PK0402) for a number that an integer type does not hold.
         """
         dtype = meta(value).dtype
         made = convert(np.asarray(number), dtype)
@@ -278,10 +287,10 @@ class GraphWriter:
         return self.constant(made)
 
     def node(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
-        """Add a node; the name of its output, or of each.
+        """Add a node; returns the name of its output, or a tuple of names.
 
-        Operands of a type that the operator does not take are computed with in a wider one. Raises
-        UnsupportedError where that is of no use.
+        If the operator does not take the element type of an operand, operands are cast to a wider
+        one, and results back. Raises UnsupportedError (PK0402) if no wider type helps.
         """
         names = [self.fresh(kind.lower()) for _ in range(outputs)]
         given = list(inputs)
@@ -304,13 +313,16 @@ class GraphWriter:
         return names[0] if outputs == 1 else tuple(names)
 
     def _require_single(self, attributes: Mapping[str, Any]) -> None:
-        """Attributes of ONNX are float32, which would round a factor of float64."""
+        """Refuse attributes of ops on float64 that ONNX would round: its attributes are float32."""
         for name, held in attributes.items():
             if isinstance(held, float) and float(np.float32(held)) != held:
                 raise self.refusal(f"has `{name}` of {held}, which is no float32")
 
     def append(self, node: Any) -> None:
-        """Add a node and the types of its outputs. Raises what ONNX raises for its operands."""
+        """Add a node, and infer the types of its outputs if those of its inputs are known.
+
+        Raises what ONNX's shape inference raises for operands that do not fit.
+        """
         given = [n for n in node.input if n]
         if all(n in self.types for n in given):
             schema = defs.get_schema(node.op_type, OPSET, node.domain)
@@ -331,7 +343,7 @@ class GraphWriter:
         return None if held is None else OF_ONNX.get(held.tensor_type.elem_type)
 
     def numbers(self, op: PirOp, name: str) -> list[int]:
-        """The integers of an attribute. Raises UnsupportedError if an operand gives them."""
+        """The integers of an attribute. Raises UnsupportedError (PK0402) for an operand."""
         slots = {slot.name for slot in op.definition.operands}
         if name in slots and op.operand_named(name) is not None:
             raise self.unsupported(op, f"has `{name}` as an operand")
@@ -339,7 +351,7 @@ class GraphWriter:
 
 
 def meta(value: SSAValue | None) -> TensorMeta:
-    """The meta of a tensor."""
+    """The meta of a value. Raises _NoTensorError for a list."""
     found = meta_of(value.type) if value is not None else None
     if not isinstance(found, TensorMeta):
         raise _NoTensorError
@@ -353,5 +365,5 @@ def _value_info(name: str, value: SSAValue) -> Any:
 
 
 def text_of_program(program: Program) -> str:
-    """A program in the textual form of ONNX."""
+    """A program in ONNX's text form. Raises what `model_of_program` raises."""
     return str(onnx.printer.to_text(model_of_program(program))) + "\n"

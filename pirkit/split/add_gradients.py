@@ -1,4 +1,4 @@
-"""Appends gradients to a program that has none."""
+"""Appends the gradients of all outputs to a program that has none, before it is split."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def differentiated(
     ``input_grad_0``, ``param_grad_0``, numbered by the positions of the outputs, inputs and sorted
     parameters. Returns the roles of these names, and notes about ops that stop gradients.
 
-    With ``paddle_residuals`` derivatives read no more than Paddle's gradient ops, where those can
-    be decomposed. Without it, operations that have no derivative of their own are decomposed first.
-    With ``keep_rules`` the program keeps derivatives that the user wrote, for a derivative of it.
+    With ``paddle_residuals`` derivatives read no more forward values than Paddle's gradient ops,
+    where those can be decomposed. Without it, operations that have no derivative of their own are
+    decomposed first. With ``keep_rules`` the program keeps derivative rules that the user wrote
+    (`custom_vjp`), because it will be differentiated again.
 
     No gradient flows through an op that has neither a gradient op nor a rule to derive one; the
     notes name these ops. Raises UnsupportedError (PK0402) for an op whose derivative is unknown.
@@ -95,8 +96,10 @@ def differentiated(
 
 
 def _read_results(op: PirOp) -> None:
-    """Let a derivative that reads outputs of a function with its own rule read the results of the
-    rule, so that the derivatives of these are the rule's again."""
+    """Replace later uses of the outputs of a function that has its own rule by results of the rule.
+
+    So a second derivative, too, follows the rule of the user.
+    """
     custom = Custom.of(op)
     ops = cast(Block, op.parent).ops
     after = set(map(id, islice(dropwhile(lambda o: o is not op, ops), 1, None)))
@@ -126,6 +129,7 @@ def _cut(program: ProgramOp) -> list[str]:
 
 
 def _storage(program: ProgramOp) -> dict[str, str]:
+    """Output -> the input or parameter in whose storage it is, before in-place ops become pure."""
     names = {value: name for name, value in inputs_of(program).items()}
     found: dict[str, str] = {}
     for name, value in outputs_of(program).items():
@@ -136,12 +140,13 @@ def _storage(program: ProgramOp) -> dict[str, str]:
 
 
 def _positions(outputs: Mapping[str, SSAValue], storage: Mapping[str, str]) -> dict[str, int]:
-    """The position of each output in a list in which each storage occurs once."""
+    """The position of each output in ``fo``, where each storage occurs once."""
     first: dict[SSAValue | str, int] = {}
     return {n: first.setdefault(storage.get(n, v), len(first)) for n, v in outputs.items()}
 
 
 def _seed(b: Builder, name: str, value: SSAValue) -> SSAValue:
+    """A new input for the gradient of an output (a seed of reverse mode)."""
     meta = cast(TensorMeta, meta_of(value.type))
     made = b("pd_op.data", name=name, shape=meta.shape, dtype=meta.dtype, place=UNDEFINED)
     return made.ssa

@@ -1,4 +1,4 @@
-"""Which versions of forward values the backward reads, and whether it reads data or only shapes."""
+"""Finds which versions of forward values the backward reads, and whether as data or as shapes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class Demand(Struct, frozen=True):
 
 
 def demand_of(joint: Joint, contents: Contents) -> Demand:
-    """Find what the backward of a joint program reads. Raises PassError (PK0806)."""
+    """Find what the backward of a joint program reads.
+
+    Raises PassError (PK0806) for a read whose version is ambiguous.
+    """
     forward = forward_values(joint)
     uses: dict[Place, Need] = {}
     found: dict[Need, bool] = {}
@@ -60,12 +63,12 @@ def forward_values(joint: Joint) -> set[SSAValue]:
 
 
 def read_by(contents: Contents, op: PirOp, index: int) -> Need:
-    """The version that a forward operand reads; an arbitrary one if only its shape is read."""
+    """The version that a forward operand reads; the last one if only its shape is read."""
     return contents.read(op, index) if reads_data(op, index) else Need(op.operands[index])
 
 
 def captured(op: PirOp) -> Iterator[Place]:
-    """The operands of an operation, and the values from outside that its regions read."""
+    """The operands of an operation, and the operands in its regions that come from outside."""
     for inner in with_inner(op):
         for index, value in enumerate(inner.operands):
             if inner is op or not op.is_ancestor(_parent_operation(value)):
@@ -73,10 +76,10 @@ def captured(op: PirOp) -> Iterator[Place]:
 
 
 def reads_data(op: PirOp, index: int) -> bool:
-    """True if an operand is read for more than its shape and dtype, directly or through aliases.
+    """True if the data of an operand is read, not only its shape and dtype, also through aliases.
 
-    The analysis follows aliases, yields and loop arguments: an operand that a loop or branch passes
-    on counts as read only if a user of the result reads it.
+    The analysis follows aliases, yields and loop arguments: an operand that a loop or branch only
+    passes on counts as read if a user of the result reads it.
     """
     pending, seen = [(op, index)], {(op, index)}
     while pending:
@@ -113,6 +116,7 @@ def _becomes(op: PirOp, index: int) -> list[SSAValue] | None:
 
 
 def _slot_name(op: PirOp, index: int) -> str:
+    """The name of the operand at an index among the operands that are given."""
     filled = [
         slot.name
         for slot, value in zip(op.definition.operands, op.operand_slots, strict=False)

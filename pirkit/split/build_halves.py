@@ -1,4 +1,8 @@
-"""Builds the forward and the backward program from a joint program and a choice."""
+"""Builds the forward and the backward program from a joint program and the choice of saved values.
+
+The backward program is a copy of the backward operations, in which each read of a forward value
+becomes an argument, or a repeated forward operation.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,10 @@ from pirkit.split.storage_versions import Contents, Need, with_inner
 
 
 def saved_values(joint: Joint, contents: Contents, demand: Demand, choice: Choice) -> list[Need]:
-    """The versions that the backward program takes as arguments, for their data or their shape."""
+    """The versions that the backward program takes as arguments, for their data or their shape.
+
+    Reads are followed through repeated operations, in the order in which they occur.
+    """
     steps = Steps(contents, choice)
     taken: dict[Need, None] = {}
     seen: set[Need] = set()
@@ -52,6 +59,7 @@ class Steps(Struct, frozen=True, dict=True):
 
     @cached_property
     def again(self) -> frozenset[PirOp]:
+        """The operations that the backward repeats."""
         return frozenset(self.choice.again)
 
     def producer(self, need: Need) -> PirOp | None:
@@ -68,7 +76,10 @@ class Steps(Struct, frozen=True, dict=True):
 
 
 def wanted_early(joint: Joint, choice: Choice, labels: Labels) -> frozenset[PirOp]:
-    """The operations of the forward program, including floating ones whose results are saved."""
+    """The operations of the forward program.
+
+    Floating ones (`Joint.floating`) are among them only if their results are saved.
+    """
     pending = [need.value.owner for need in (*choice.saved, *labels.middles)]
     found: set[PirOp] = {op for op in joint.forward if op not in joint.floating}
     while pending:
@@ -141,6 +152,8 @@ def backward_half(
 
 
 class _Backward(Struct):
+    """The backward program under construction."""
+
     block: Block
     steps: Steps
     demand: Demand
@@ -152,6 +165,7 @@ class _Backward(Struct):
     """Version of a forward value -> its value in the new program."""
 
     def add(self, op: PirOp) -> None:
+        """Append a backward operation, after the values that it reads are available."""
         wanted = {
             (inner, index): self.demand.uses[inner, index]
             for inner in with_inner(op)
@@ -163,6 +177,7 @@ class _Backward(Struct):
         self.insert(op, wanted, self.values)
 
     def gradient(self, value: SSAValue | Need) -> SSAValue:
+        """The value of a gradient, which may be a forward value."""
         if isinstance(value, Need):
             self.bring(value)
             return self.held[value]
@@ -193,11 +208,12 @@ class _Backward(Struct):
                 for result, fresh in zip(op.results, made.results, strict=True):
                     if gives(op, result):
                         self.held.setdefault(self.steps.contents.made(result), fresh)
-                    if result is need.value:  # of another version the shape alone is read
+                    if result is need.value:  # if the versions differ, only the shape is read
                         self.held.setdefault(need, fresh)
                 pending.pop()
 
     def argument(self, need: Need) -> SSAValue:
+        """The argument that holds a version; the elements of a list are combined."""
         parts = [self.given[name] for name in self.taken[need]]
         if not isinstance(need.value.type, VecType):
             return parts[0]

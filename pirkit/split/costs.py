@@ -11,10 +11,11 @@ from pirkit.dialect.operation import PirOp, bodies, declares
 from pirkit.dialect.type_sizes import elements
 
 LIST: Final = "pir.combine"
+"""The op that makes a list of tensors; it costs nothing."""
 
 
 def recompute_cost_of(op: PirOp) -> RecomputeCost:
-    """How expensive recomputing an operation is, as a class."""
+    """The cost class of recomputing an operation."""
     if op.name == LIST:
         return RecomputeCost.NOTHING
     if bodies(op):
@@ -26,7 +27,11 @@ def recompute_cost_of(op: PirOp) -> RecomputeCost:
 
 
 def work_of(op: PirOp) -> int:
-    """About how many element operations running the operation once takes."""
+    """An estimate of the element operations of one run of an operation.
+
+    For an op that is not element-wise, the square root of the sizes of the result and of the two
+    largest operands is the number of multiply-adds of a matmul: sqrt(mn * mk * kn) = mnk.
+    """
     effort = recompute_cost_of(op)
     made = sum(elements(r.type) for r in op.results)
     if effort <= RecomputeCost.FREE:

@@ -1,4 +1,7 @@
-"""A joint program (forward and gradient in one), and the roles of its inputs and outputs."""
+"""A joint program (forward and gradients in one), and the roles of its inputs and outputs.
+
+`joint_of` sorts its operations into forward and backward.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ class Roles(Struct, frozen=True):
     gradients: Mapping[str, str] = field(default_factory=dict[str, str])
     """Input or parameter -> the output that holds its gradient."""
     storage: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Output -> the input or parameter whose storage it has, if the values do not show it."""
+    """Output -> the input or parameter whose storage it has, where in-place ops that showed it are
+    gone."""
     forward_ops: int | None = None
     """Number of leading operations that are the forward program; None: derived from the seeds."""
 
@@ -50,8 +54,7 @@ class Joint(Struct, frozen=True):
     """True if each value has a single version, so that the backward reads what it names: nothing
     writes except the write-backs to inputs and parameters at the end."""
     floating: frozenset[PirOp] = frozenset()
-    """Those of the forward operations that could also run in the backward, because only the
-    backward reads their results."""
+    """Forward operations that may run in either program, because only the backward reads them."""
 
 
 def roles_by_name(program: ProgramOp) -> Roles:
@@ -66,9 +69,12 @@ def roles_by_name(program: ProgramOp) -> Roles:
 def joint_of(program: ProgramOp, roles: Roles) -> Joint:
     """Sort the operations and names of a joint program into forward and backward.
 
-    The backward starts at the first operation that depends on a seed, or at the operation after the
-    forward ones that defines a seed. After that point, operations that name outputs, and
-    write-backs that read no gradient, still belong to the forward program.
+    The backward starts at the first operation that reads a seed, or that defines a seed after the
+    first forward operation. After that point, operations that name outputs, and write-backs that
+    read no gradient, still belong to the forward program.
+
+    Raises ArgumentError (PK0701) for a role whose name the program does not have, and for an output
+    that the backward computes. The program is changed, and belongs to the result.
     """
     name_fetched(program)
     sources = inputs_of(program)
@@ -129,7 +135,10 @@ def sources_of(program: ProgramOp) -> tuple[dict[str, SSAValue], dict[str, SSAVa
 
 
 def source_of(value: SSAValue) -> SSAValue | None:
-    """The input or parameter that a value is: the same tensor in the same storage, not a view."""
+    """The input or parameter whose tensor a value is, through in-place ops and aliases of its type.
+
+    None for other values, among them views of another type.
+    """
     while not _is_source(value):
         owner = value.owner
         if not isinstance(owner, PirOp):
@@ -158,9 +167,9 @@ def _is_source(value: SSAValue) -> bool:
 
 
 def stored_values(joint: Joint) -> dict[SSAValue, SSAValue]:
-    """The values that a write-back stores in an input or parameter -> that input or parameter.
+    """Value that a write-back stores in an input or parameter -> that input or parameter.
 
-    It holds them when the forward is over, so the backward reads them there: the end of an in-place
+    After the forward it holds the value, and the backward reads it there: the end of an in-place
     chain that begins with a parameter is no middle of its own (PaddlePaddle/Paddle#63040).
     """
     pairs = [op.operands for op in write_backs(joint.program) if op in joint.forward]
@@ -168,7 +177,7 @@ def stored_values(joint: Joint) -> dict[SSAValue, SSAValue]:
 
 
 def at(op: Operation) -> str:
-    """The location of an operation, as messages print it."""
+    """The location of an operation as text for messages: `` at file:line``, or nothing."""
     span = span_of(op)
     return f" at {span}" if span is not None else ""
 
@@ -188,6 +197,7 @@ def name_fetched(program: ProgramOp) -> None:
 
 
 def _boundary(program: ProgramOp, roles: Roles, seeds: set[SSAValue]) -> int:
+    """The index of the first operation of the backward."""
     if roles.forward_ops is not None:
         return roles.forward_ops
     is_backward = False
@@ -215,7 +225,7 @@ def _check(
     sources: Mapping[str, SSAValue],
     outputs: Mapping[str, SSAValue],
 ) -> None:
-    """Raise UsageError for a role with a name that the program does not have."""
+    """Raise ArgumentError (PK0701) for a role with a name that the program does not have."""
     for what, names, known in (
         ("output", [*roles.seeds, *roles.gradients.values()], outputs),
         ("input", [*roles.seeds.values(), *roles.gradients], sources),

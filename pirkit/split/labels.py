@@ -1,4 +1,7 @@
-"""The names of a split: each storage has one name, however many values alias it."""
+"""Names everything that both programs of a split take and return.
+
+Each storage has one name, however many values alias it.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,14 @@ class Labels(Struct, frozen=True):
 
     names: SplitNames
     returns: tuple[tuple[str, int], ...]
+    """See `SplitParts.returns`."""
     sources: dict[str, SSAValue]
     """The inputs and parameters of the forward program."""
     outputs: dict[str, SSAValue]
     """Name -> output of the forward program; an input or parameter has its own name."""
     middles: dict[Need, tuple[str, ...]]
-    """Other versions that the backward takes, in order of definition. A list has a name for each
-    element; a value that is stored in an input or parameter has the name of that."""
+    """Versions saved for the backward alone, in order of definition. A list has a name for each
+    element; a value that is stored in an input or parameter has its name."""
     taken: dict[Need, tuple[str, ...]]
     """All versions that the backward takes."""
     seeds: dict[str, SSAValue]
@@ -48,7 +52,10 @@ class Labels(Struct, frozen=True):
 def labels_of(
     joint: Joint, contents: Contents, demand: Demand, taken: Iterable[Need], data: frozenset[Need]
 ) -> Labels:
-    """Name everything that the backward takes; ``data`` are the versions whose data it reads."""
+    """Name everything that the backward takes; ``data`` are the versions whose data it reads.
+
+    Raises ArgumentError (PK0701) if one storage is two outputs with different gradients.
+    """
     sources = {**joint.inputs, **joint.params}
     named = {value: name for name, value in sources.items()}
     outputs, returns = _outputs(joint, named)
@@ -95,7 +102,7 @@ def labels_of(
 def _outputs(
     joint: Joint, named: dict[SSAValue, str]
 ) -> tuple[dict[str, SSAValue], tuple[tuple[str, int], ...]]:
-    """Each distinct output under one name, and the position there of each of the program's."""
+    """Name -> value, with each storage once; each output of the program, and its position there."""
     sources = {name: value for value, name in named.items()}
     found: dict[SSAValue, str] = {}
     returns: list[tuple[str, int]] = []
@@ -151,7 +158,7 @@ def _gradients(
 def _shapes_only(
     contents: Contents, labels: dict[Need, tuple[str, ...]], data: frozenset[Need]
 ) -> tuple[str, ...]:
-    """Names of storages of which the backward reads no alias's data."""
+    """Names of the storages whose data the backward does not read, through any alias."""
     classes = contents.versions.classes
     read = {e for need in data if not need.stale for e in classes.of(need.value)}
     needed = {name for need in data for name in labels.get(need, ())}

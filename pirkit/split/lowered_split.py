@@ -1,4 +1,4 @@
-"""The programs of a split, lowered to plans that run in scopes."""
+"""Lowers the programs of a split to plans that run in scopes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Halves:
 
     @property
     def training(self) -> Training:
-        """Both programs, lowered together: a forward run will be followed by its backward."""
+        """Both plans, for a forward run that is followed by its backward."""
         with self._lock:
             if self._training is None:
                 forward = self._lowered(self._parts.forward.module, self._wiring.forward)
@@ -65,7 +65,7 @@ class Halves:
 
     @property
     def inference(self) -> BoundPlan:
-        """The forward program without the outputs that only a backward reads."""
+        """The plan of the forward program without the outputs that only a backward reads."""
         with self._lock:
             if self._inference is None:
                 names = self._parts.names

@@ -1,4 +1,4 @@
-"""Minimum cut of a network: maximum flow by blocking flows (Dinic), in exact integers."""
+"""Minimum cut of a network: maximum flow by blocking flows (Dinic, 1970), in exact integers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ class Network(Struct):
     """
 
     heads: list[int] = field(default_factory=list[int])
+    """The node to which each edge leads."""
     room: list[int] = field(default_factory=list[int])
+    """The residual capacity of each edge."""
     edges: list[list[int]] = field(default_factory=list[list[int]])
     """The edges that leave each node."""
 
     def node(self) -> int:
-        """Add a node."""
+        """Add a node; returns its number."""
         self.edges.append([])
         return len(self.edges) - 1
 
@@ -35,7 +37,10 @@ class Network(Struct):
             self.room.append(room)
 
     def sink_side(self, source: int, sink: int) -> frozenset[int]:
-        """The nodes on the sink side of a minimum cut; of several, the cut nearest to the sink."""
+        """The nodes on the sink side of a minimum cut; of several, the cut nearest to the sink.
+
+        Uses up the capacities, so it can be called once.
+        """
         while levels := self._levels(source, sink):
             following = [0] * len(self.edges)
             while self._augment(source, sink, levels, following):
@@ -43,7 +48,7 @@ class Network(Struct):
         return frozenset(self._reaching(sink))
 
     def _levels(self, source: int, sink: int) -> list[int]:
-        """Distances from the source; empty if the sink cannot be reached."""
+        """Residual distances from the source; empty if the sink cannot be reached."""
         levels = [-1] * len(self.edges)
         levels[source] = 0
         queue = deque([source])
@@ -57,7 +62,10 @@ class Network(Struct):
         return levels if levels[sink] >= 0 else []
 
     def _augment(self, source: int, sink: int, levels: list[int], following: list[int]) -> bool:
-        """Send flow along one shortest path; ``following`` is the next edge to try at each node."""
+        """Send flow along one shortest path; False if there is none left.
+
+        ``following`` is the next edge to try at each node, so that no dead end is tried twice.
+        """
         way: list[int] = []
         node = source
         while node != sink:

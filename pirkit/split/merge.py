@@ -18,8 +18,9 @@ from pirkit.split.split_result import SplitNames
 def joined(forward: ProgramOp, backward: ProgramOp, names: SplitNames) -> tuple[ProgramOp, Roles]:
     """Concatenate a forward and a backward program; returns the joint program and its roles.
 
-    Gradients of outputs become its arguments. The two programs are not changed; those that Paddle
-    produces work as well. Raises UsageError if the backward takes what the forward does not return.
+    Gradients of outputs become arguments of the joint program. The two programs are not changed;
+    they may be those that Paddle produces. Raises ArgumentError (PK0701) if the backward takes a
+    value that the forward does not return.
     """
     seeds = [name for name in names.bo_g if name is not None and name in inputs_of(backward)]
     seeds = list(dict.fromkeys(seeds))

@@ -31,6 +31,7 @@ from pirkit.split.split_result import Saved, SplitNames, SplitParts, SplitReport
 from pirkit.split.storage_versions import Contents, Need
 
 FORWARD_LISTS: Final = ("fx", "fp", "fm", "fo")
+"""The lists of `SplitNames` that become attributes of the forward program."""
 
 
 def forward_backward(
@@ -43,9 +44,9 @@ def forward_backward(
 ) -> SplitParts:
     """Split a program into a forward and a backward program; ``prog`` is not changed.
 
-    The gradients of a joint program are identified by ``roles``, or by names as
-    ``autodiff{seeds=true}`` gives them (``y_grad`` is an input and ``x_grad`` an output). For any
-    other program the gradients of all outputs are appended first. ``forward_ops`` is the number of
+    A joint program contains its gradients. They are identified by ``roles``, or by the names that
+    ``autodiff{seeds=true}`` gives (``y_grad`` is an input and ``x_grad`` an output). To any other
+    program the gradients of all outputs are appended first. ``forward_ops`` is the number of
     leading operations that are the forward program, where the seeds do not determine it.
 
     ``mode`` selects what is saved: ``save-all`` everything that the backward reads; ``free`` the
@@ -55,7 +56,8 @@ def forward_backward(
 
     Raises PassError (PK0806), naming the op, if a version that the backward needs is overwritten
     and cannot be saved; PassError (PK0807) with the smallest possible budget if ``budget`` is too
-    small; UnsupportedError (PK0402) for an op without a derivative.
+    small; UnsupportedError (PK0402) for an op without a derivative; ArgumentError (PK0701) for an
+    unknown mode, roles that do not fit, or a module that does not hold exactly one program.
     """
     program = _expanded(prog)
     notes: list[str] = []
@@ -77,7 +79,11 @@ def forward_backward(
 
 
 def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()) -> SplitParts:
-    """Split a joint program, which is consumed."""
+    """Split a joint program, which is changed and must not be used after.
+
+    ``notes`` are put before those of the split in the report. Errors are those of
+    `forward_backward`.
+    """
     contents = Contents(joint)
     demand = demand_of(joint, contents)
     notes, before = list(notes), joint
@@ -86,7 +92,7 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
         notes += moves
     else:
         joint = floated(joint, contents, demand)
-    if joint is not before:  # operations have moved: versions and reads are others
+    if joint is not before:  # operations have moved, so versions and reads have changed
         contents = Contents(joint)
         demand = demand_of(joint, contents)
     chooser = Chooser(joint, contents, demand)
@@ -126,7 +132,10 @@ def split(joint: Joint, mode: str, budget: int | None, notes: Sequence[str] = ()
 
 
 def _own_copy(prog: ModuleOp | ProgramOp | Program) -> ProgramOp:
-    """A copy of the only program of a module. Raises UsageError if there are several programs."""
+    """A copy of the only program of a module.
+
+    Raises ArgumentError (PK0701) if there are none or several.
+    """
     if isinstance(prog, ProgramOp):
         program = prog.clone()
         ModuleOp([program])
@@ -144,7 +153,7 @@ def _own_copy(prog: ModuleOp | ProgramOp | Program) -> ProgramOp:
 
 
 def _expanded(prog: ModuleOp | ProgramOp | Program) -> ProgramOp:
-    """A copy of the program, with the derivatives that it asks for as operations."""
+    """A copy of the program, in which ops that stand for derivatives are expanded."""
     program = _own_copy(prog)
     if any(declares(op, DERIVATIVE) for op in program.operations):
         run_pipeline(cast(ModuleOp, program.parent_op()), EXPANSION, verify=False)

@@ -1,4 +1,4 @@
-"""Which operands an operation reads when the backward recomputes it.
+"""Says which operands an operation reads when the backward recomputes it.
 
 A batch norm in training reads its running statistics only to update them; its other results do not
 depend on them. If the backward recomputes one of those, it passes zeros for the statistics, so that
@@ -34,12 +34,12 @@ def reads(op: PirOp) -> Iterator[Place]:
 
 
 def gives(op: PirOp, value: SSAValue) -> bool:
-    """True if a recomputed operation computes this result correctly."""
+    """True if a recomputed operation computes this result correctly in spite of its zeros."""
     return all(value is not updated for _, updated in _updates(op))
 
 
 def placeholders(op: PirOp, b: Builder) -> Iterator[tuple[int, SSAValue]]:
-    """Zeros for the operands that a recomputed operation does not read, with their positions."""
+    """The positions of operands that a recomputed operation does not read, and zeros for them."""
     idle = {value for value, _ in _updates(op)}
     for index, value in enumerate(op.operands):
         if value in idle:
@@ -49,7 +49,7 @@ def placeholders(op: PirOp, b: Builder) -> Iterator[tuple[int, SSAValue]]:
 
 
 def _updates(op: PirOp) -> Iterator[tuple[SSAValue, SSAValue | None]]:
-    """Operands that are not read, each with the result that is wrong for it."""
+    """Operands that are not read, each with the only result that would depend on it."""
     named = _SAVED_STATISTICS.get(op.name)
     if named is None or keeps_statistics(op):
         return

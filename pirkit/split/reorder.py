@@ -1,4 +1,4 @@
-"""Moves operations that depend on no gradient between the two programs."""
+"""Moves operations that depend on no gradient from the backward to the forward program."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pirkit.split.storage_versions import Contents, Need
 def floated(joint: Joint, contents: Contents, demand: Demand) -> Joint:
     """Mark every backward operation that may also run in the forward program as floating.
 
-    Such an operation depends on no gradient, and the version that it reads is the one at the end of
-    the forward program. No operation changes its place.
+    Such an operation depends on no gradient, and reads the versions at the end of the forward
+    program. No operation changes its place; the choice of saved values decides where it runs.
     """
     floating: set[PirOp] = set()
     for op in joint.backward:
@@ -41,9 +41,9 @@ def floated(joint: Joint, contents: Contents, demand: Demand) -> Joint:
 def reordered(joint: Joint, contents: Contents, demand: Demand) -> tuple[Joint, list[str]]:
     """Move some backward operations into the forward program; returns notes about them.
 
-    If a version is overwritten before the backward begins, it would have to be copied. An operation
-    that depends on no gradient can instead run before the write. This is done if all readers
-    of the version in the backward can be moved, and their results are no larger than the version.
+    A version that is overwritten before the backward begins would have to be copied. Instead, its
+    readers in the backward run before the write, if all of them depend on no gradient and their
+    results are no larger than the version.
     """
     by_need: dict[Need, list[PirOp]] = {}
     for (op, _), need in demand.uses.items():
@@ -74,6 +74,7 @@ def _may_move(op: PirOp, writer: PirOp, contents: Contents, demand: Demand) -> b
 
 
 def _is_current(need: Need, writer: PirOp, contents: Contents) -> bool:
+    """True if the storage holds the version just before the write."""
     owner = need.value.owner
     if isinstance(owner, PirOp) and not owner.is_before_in_block(writer):
         return False

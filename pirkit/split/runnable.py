@@ -1,4 +1,4 @@
-"""The object that a dynamic-to-static converter embeds: both programs of a split, runnable."""
+"""The object that a dynamic-to-static converter embeds: it runs both programs of a split."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class RunnableProgram:
     shared, never copied; the program updates those that it writes in place. Outputs are those of
     the program before the split: an output that is an input or a parameter is that very tensor.
 
-    The values that the backward reads are saved, and nothing else, as long as the tuple that
-    ``forward`` returned, or an output in it, is alive. Several runs may wait for their backward, in
-    any order.
+    Only the values that the backward reads are saved, as long as the tuple that ``forward``
+    returned, or an output in it, is alive. Several runs may wait for their backward, in any order.
 
     Each program is lowered by ``pipeline``, once for each kind of device. The default is `@storage`
     where fused operators have native code, else `@simplify`. The program fixes dtypes and ranks;
-    new values of dynamic sizes need a new session, not a new plan. The object may be used from many
-    threads; runs that write parameters are serialized. One run may use ``threads`` threads.
+    new values of dynamic sizes need a new session, not a new plan. ``seed`` is that of random ops.
+    The object may be used from many threads; runs that write parameters are serialized. One run may
+    use ``threads`` threads.
     """
 
     def __init__(
@@ -83,7 +83,8 @@ class RunnableProgram:
     def load(cls, path: str | os.PathLike[str], **options: Any) -> RunnableProgram:
         """Load the program that ``save`` wrote, in this process or another.
 
-        Raises InputError for a file that is missing, damaged, or holds other programs.
+        ``options`` are those of the class. Raises InputError for a file that is missing, damaged,
+        or holds other programs (see `load_parts`).
         """
         return cls(load_parts(path), **options)
 
@@ -98,9 +99,9 @@ class RunnableProgram:
     ) -> Outputs:
         """Run the forward program. Without ``training``, nothing is saved for a backward.
 
-        Raises UsageError for a wrong number of tensors; RuntimeFault for a tensor of a wrong shape
-        or dtype (PK0903), for a written tensor that shares memory with another (PK0908) or is
-        read-only, and for a kernel that refuses its arguments (PK0901).
+        Raises ArgumentError (PK0701) for a wrong number of tensors; RuntimeFault for a tensor of a
+        wrong shape or dtype (PK0903), for a written tensor that shares memory with another (PK0908)
+        or is read-only, and for a kernel that refuses its arguments (PK0901).
         """
         wiring = self._wiring
         tensors = [
@@ -148,10 +149,10 @@ class RunnableProgram:
         returned, by default its latest result in this thread. The saved values are released, unless
         ``retain_graph`` is set.
 
-        Raises UsageError for a wrong number of gradients and for outputs of another object;
-        RuntimeFault if nothing was saved or it was released (PK0906), if an input, parameter or
-        output that the backward reads was written since (PK0907), or for a gradient of a wrong
-        shape or dtype (PK0903).
+        Raises ArgumentError (PK0701) for a wrong number of gradients and for outputs of another
+        object; RuntimeFault if nothing was saved or it was released (PK0906), if an input,
+        parameter or output that the backward reads was written since (PK0907), or for a gradient of
+        a wrong shape or dtype (PK0903).
         """
         graph = self._graph(outputs)
         wiring, halves = self._wiring, self._lowered(graph.backend)
@@ -246,7 +247,7 @@ class RunnableProgram:
         return list(given.items())
 
     def _exclusive(self, is_needed: bool) -> AbstractContextManager[Any]:
-        """A lock against other writers of parameters, if it is needed."""
+        """The lock that serializes runs that write parameters, if it is needed."""
         return self._run_lock if is_needed else nullcontext()
 
 
@@ -273,9 +274,9 @@ def _tensor(value: Any) -> DenseTensor:
 
 
 def _read(scope: Scope, slots: Slots, shared: set[int]) -> Gradients:
-    """The gradients of a list, each in memory of its own: the caller may add to it in place.
+    """The gradients in ``slots``, each in memory of its own: the caller may add to it in place.
 
-    Gradients in ``shared`` slots are copied because others hold them too; slots that are read here
+    A gradient in a ``shared`` slot is copied, because others hold it too; slots that are read here
     are added to ``shared``.
     """
     found: list[DenseTensor | None] = []

@@ -1,8 +1,9 @@
-"""Which values the forward saves, and which the backward recomputes from those: a minimum cut.
+"""Chooses which values the forward saves, and which the backward recomputes: a minimum cut.
 
-The cut separates what only the forward program has from what the backward reads. Saving a version
-costs its bytes; recomputing an operation costs its work; lists and constants are free. An operation
-with regions is one node. Recomputation reads only versions that nothing has overwritten.
+The cut separates what only the forward program has from what the backward reads, as in min-cut
+rematerialization of PyTorch's AOTAutograd. Saving a version costs its bytes; recomputing an
+operation costs its work; lists and constants are free. An operation with regions is one node.
+Recomputation reads only versions that nothing has overwritten. docs/why/015 gives the reasons.
 """
 
 from __future__ import annotations
@@ -70,13 +71,13 @@ class Chooser(Struct, frozen=True, dict=True):
         return self._all() if mode == SAVE_ALL else self._least(_EFFORTS[mode])
 
     def _all(self) -> Choice:
-        """Everything that the backward reads, as Paddle saves it; of a list, its elements."""
+        """Everything that the backward reads, as Paddle saves it; for a list, its elements."""
         return self._made(frozenset(self.demand.data), RecomputeCost.NOTHING)
 
     def _least(self, effort: RecomputeCost) -> Choice:
         """The fewest bytes; among those choices, the least work.
 
-        One byte is priced above the work of the whole forward program.
+        One byte costs more than the work of the whole forward program, so bytes decide first.
         """
         return self._cut(effort, 1 + sum(map(self.work_of, self.joint.forward)))
 
@@ -98,7 +99,7 @@ class Chooser(Struct, frozen=True, dict=True):
         )
 
     def _with_less_work(self, best: Choice, effort: RecomputeCost, budget: int) -> Choice:
-        """Bisect the price of a byte, to recompute less work while the budget holds."""
+        """Bisect the price of a byte, for a choice within the budget that recomputes less work."""
         high = 1 + sum(map(self.work_of, self.joint.forward))
         low = 0
         for _ in range(_STEPS):
@@ -117,7 +118,10 @@ class Chooser(Struct, frozen=True, dict=True):
         return self._made(cut.saved(), effort)
 
     def _made(self, saved: frozenset[Need], effort: RecomputeCost) -> Choice:
-        """Follow the reads backward until they reach saved versions."""
+        """The choice for saved versions: reads are followed backward until they reach one.
+
+        A version that cannot be recomputed is saved in any case.
+        """
         taken: set[Need] = set()
         again: set[PirOp] = set()
         pending = list(self.demand.data)
@@ -133,7 +137,7 @@ class Chooser(Struct, frozen=True, dict=True):
             seen.update(fresh)
             pending += fresh
         order = [op for op in self.joint.forward if op in again]
-        # Values that are one input or parameter are one storage, and are counted once.
+        # Values that are the same input or parameter share its storage, and are counted once.
         held = {(need.stale, source_of(need.value) or need.value): need for need in taken}
         return Choice(frozenset(taken), tuple(order), sum(map(self.bytes_of, held.values())))
 
@@ -175,7 +179,10 @@ class Chooser(Struct, frozen=True, dict=True):
         return 0 if op in self.joint.floating else work_of(op)
 
     def push_cost(self, token: SSAValue) -> int:
-        """The bytes that one iteration pushes onto a stack, counted at its outlet token only."""
+        """The bytes that one iteration of a loop pushes onto a stack.
+
+        They are counted once, for the token from which the backward pops; 0 for other tokens.
+        """
         stack = token.owner
         if not isinstance(stack, PirOp) or token is not stack.results[-1]:
             return 0

@@ -1,4 +1,4 @@
-"""The values that a forward run saves until its backward, and the outputs that own them."""
+"""The saved values of a forward run, and the outputs that keep them alive until its backward."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pirkit.runtime.tensor.dense import DenseTensor
 class Graph:
     """One forward run that can run backward.
 
-    It is alive as long as the tuple that ``forward`` returned, or an output in it, is referenced.
-    After the last reference it releases what it saved, with or without a backward.
+    It lives as long as the tuple that ``forward`` returned, or an output in it, is referenced.
+    After that it releases the saved values, with or without a backward.
     """
 
     __slots__ = (
@@ -89,4 +89,4 @@ def attach_graph(outputs: Iterable[DenseTensor], graph: Graph) -> None:
 
 
 def _nothing(graph: Graph) -> None:
-    """The finalizer of an output; its reference to the graph ends with it."""
+    """The finalizer of an output: as its argument, the graph lives as long as the output."""

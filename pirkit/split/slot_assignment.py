@@ -1,4 +1,4 @@
-"""Slots of the names of a split: both programs run in one scope, over the same slots."""
+"""Assigns slots to the names of a split: both programs run in one scope, over the same slots."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pirkit.runtime.scope.labels import Labels
 from pirkit.split.split_result import Names, SplitNames
 
 Slots = tuple[int | None, ...]
+"""Slots by position; None marks an empty position."""
 
 
 class Wiring(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Splits in files: both programs as text, their names, and the report."""
+"""Saves and loads splits, as JSON with both programs as MLIR text, their names, and the report."""
 
 from __future__ import annotations
 
@@ -33,11 +33,15 @@ _PARTNERS: Final = (
     ("fo", "bo"),
     ("fo", "bo_g"),
 )
+"""Lists that must be of equal length, because their positions correspond."""
 _NEVER_NULL: Final = ("fx", "fp", "fm", "fo", "no_need_buffers")
 
 
 def save_parts(parts: SplitParts, path: str | os.PathLike[str]) -> None:
-    """Write a split to a file, atomically. Raises ArtifactError if that is impossible."""
+    """Write a split to a file, atomically; weights are not written.
+
+    Raises ArtifactError if that is impossible.
+    """
     held = {
         "pirkit_split": VERSION,
         "forward": print_mlir(parts.forward.module, locations=True),
@@ -54,8 +58,9 @@ def save_parts(parts: SplitParts, path: str | os.PathLike[str]) -> None:
 def load_parts(path: str | os.PathLike[str]) -> SplitParts:
     """Read a split from a file.
 
-    Raises ArtifactError for a file that is missing, damaged or of another version, or whose names
-    do not fit its programs; ParseError and VerifyError for a program that is not valid.
+    Raises ArtifactError for a file that is missing, no JSON (PK0501), no split or one whose names
+    do not fit its programs (PK0502), or of another version (PK0503); ParseError and VerifyError for
+    a program that is not valid; LimitError for a file that is too large.
     """
     name = os.fspath(path)
     held = _Held(name, _json(name))

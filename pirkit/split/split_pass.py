@@ -14,6 +14,7 @@ from pirkit.split.partition import forward_backward
 from pirkit.split.save_or_recompute import SAVE_ALL, require_mode
 
 NONE: Final = -1
+"""The value of an option that is not given."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,14 @@ class SplitPass(Pass):
     program the gradients of all outputs with respect to all inputs and parameters are appended
     first. Values that the backward needs are outputs of the forward and arguments of the backward.
     The name lists are attributes: inputs, parameters, middles, outputs (``fx fp fm fo``); which of
-    them the backward takes (``bx bp bm bo``); gradients in (``bo_g``) and out (``bx_g bp_g``); and
-    values of which only the shape is read. ``unit`` marks an empty position. Values that share
-    storage have one name.
+    them the backward takes (``bx bp bm bo``); gradients that it takes (``bo_g``) and returns
+    (``bx_g bp_g``); and values of which only the shape is read. ``unit`` marks an empty position.
+    Values that share storage have one name.
 
-    ``mode=save-all`` saves what the backward reads; ``free`` recomputes what costs no work;
-    ``min-cut`` saves the fewest bytes if everything but contractions may be recomputed; ``budget``
-    recomputes little work within that many bytes. Remarks report what is saved, copied and moved.
+    ``mode=save-all`` saves everything that the backward reads; ``free`` recomputes operations that
+    cost no work; ``min-cut`` saves the fewest bytes if all operations but contractions and regions
+    may be recomputed; ``budget`` recomputes as little work as it finds within that many bytes.
+    Remarks report the values that are saved and copied, and the operations that are moved.
 
     ::
 

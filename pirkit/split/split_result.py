@@ -10,6 +10,7 @@ from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
 
 Names: TypeAlias = tuple[str | None, ...]
+"""Names by position; None marks an empty position."""
 
 FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
@@ -29,18 +30,18 @@ class SplitNames:
     fp: tuple[str, ...]
     """Parameters and buffers of the forward program, sorted."""
     fm: tuple[str, ...]
-    """Middles: what the forward program saves for the backward program alone."""
+    """Middles: values that the forward program saves for the backward program alone."""
     fo: tuple[str, ...]
     """Outputs, each storage once."""
     bx: Names
-    """Inputs that the backward program takes."""
+    """Inputs that the backward program takes; ``bp``, ``bm`` and ``bo`` are those of the others."""
     bp: Names
     bm: Names
     bo: Names
     bo_g: Names
-    """The argument of the backward program with the gradient of each output."""
+    """The arguments of the backward program that are the gradients of outputs."""
     bx_g: Names
-    """The result of the backward program with the gradient of each input."""
+    """The results of the backward program that are the gradients of inputs."""
     bp_g: Names
     no_need_buffers: tuple[str, ...]
     """Arguments of the backward program of which it reads only shape and dtype."""
@@ -67,7 +68,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """The values that a split saves and recomputes, and the changes that made this correct."""
+    """The values that a split saves and recomputes, and the copies and moves that this needed."""
 
     mode: str
     bytes: int

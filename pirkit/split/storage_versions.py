@@ -1,9 +1,10 @@
-"""Which version of each forward value the backward reads, and whether it still exists by then.
+"""Finds which version of each forward value the backward needs, and whether it still exists then.
 
-If a storage is written after the forward has read it, the backward would read different data. The
-version that the forward used is determined as follows. In a program without in-place writes each
-value has one version. Otherwise it is the version that the forward op read of which the backward op
-is the gradient, by name; if there is none, the version that all forward operations read.
+If a storage is written after the forward has read it, the backward would read other data. The
+version that it needs is determined as follows. In a program without in-place writes each value has
+one version. Otherwise a gradient op (``relu_grad``) needs the version that its forward op
+(``relu``) read or computed, and any other op the version that all forward operations read. If there
+are several such versions, the program is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Need(Struct, frozen=True):
 
     value: SSAValue
     stale: tuple[Content, ...] = ()
-    """The versions (one for each list element) that are overwritten before the backward begins."""
+    """The versions that are overwritten before the backward begins; a list may have several."""
 
 
 class Contents:
@@ -40,7 +41,7 @@ class Contents:
         self.versions = versions_of(joint.program)
         forward = set(joint.forward)
         self.top_writers = {c: self._top(maker) for c, maker in self.versions.makers.items()}
-        """Version -> the top-level operation that writes it; first versions are not in it."""
+        """Version -> the top-level operation that writes it; initial versions are not in it."""
         self.last: dict[int, int] = {}
         """Written alias class -> its version at the end of the forward program."""
         self.backward_writes: set[Content] = set()
@@ -80,7 +81,7 @@ class Contents:
         return self._need(value, self.versions.made[value])
 
     def can_be_had(self, op: PirOp, index: int) -> bool:
-        """True if the version that a forward operand read is available anywhere in the backward."""
+        """True if the version that a forward operand read is available throughout the backward."""
         rewritten = {element for element, _ in self.backward_writes}
         contents = self.versions.read(op, index)
         return self.can_keep(self.read(op, index)) and not any(e in rewritten for e, _ in contents)

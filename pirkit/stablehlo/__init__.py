@@ -1,4 +1,4 @@
-"""Programs of JAX: modules of StableHLO, as text, read into programs."""
+"""Reads programs of JAX, which are StableHLO modules as text."""
 
 from pirkit.stablehlo.import_module import program_of_text
 from pirkit.stablehlo.loading import from_jax, load

@@ -1,4 +1,4 @@
-"""How operations spell their attributes in the pretty form."""
+"""The spelling of attributes in the pretty form, by operation; `read_module` reads it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 class Form(NamedTuple):
     """How the pretty form of an operation spells attributes.
 
-    ``names`` are those that differ from the names of the generic form; ``words`` what stands alone:
-    a keyword, a symbol or a string, in that order.
+    ``names`` maps names of the pretty form to those of the generic one, where they differ.
+    ``words`` are the attributes whose values stand alone, without a name, in order: keywords,
+    symbols or strings.
     """
 
     names: Mapping[str, str] = {}

@@ -13,11 +13,15 @@ _NUMBERS: Final = re.compile(r"[^\s,()\[\]]+")
 
 
 def elements_of(written: str, type_: Tensor) -> np.ndarray[Any, Any]:
-    """The elements of a constant; a single one is an array without dimensions."""
+    """The elements of a constant of type ``type_``, from the text between ``dense<`` and ``>``.
+
+    One element for all (a splat) gives an array of rank 0. Raises ValueError for elements that the
+    type does not have, or whose number is not that of the shape.
+    """
     target, shape = type_.dtype.np, type_.sizes
     if written.startswith('"'):
         data = bytes.fromhex(written.strip('"').removeprefix("0x"))
-        if target == np.bool_ and len(data) != np.prod(shape):  # eight of them in a byte
+        if target == np.bool_ and len(data) != np.prod(shape):  # eight to a byte
             bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
             return bits[: int(np.prod(shape))].astype(np.bool_).reshape(shape)
         held = np.frombuffer(data, target)
@@ -33,7 +37,7 @@ def elements_of(written: str, type_: Tensor) -> np.ndarray[Any, Any]:
 
 
 def _element(text: str, dtype: np.dtype[Any]) -> Any:
-    """A number; hexadecimal digits are the bits of a float."""
+    """A number; for a float, hexadecimal digits are its bits."""
     if text in ("true", "false"):
         return text == "true"
     if text.startswith("0x") and dtype.kind not in "iub":
@@ -46,7 +50,7 @@ def _element(text: str, dtype: np.dtype[Any]) -> Any:
     number = int(text, 0)
     bits = 8 * dtype.itemsize
     if dtype.kind == "i" and 1 << (bits - 1) <= number < 1 << bits:
-        number -= 1 << bits  # the bits of an unsigned number
+        number -= 1 << bits  # an unsigned number, stored as the signed one of its bits
     if not -(1 << (bits - 1)) <= number < 1 << bits:
         raise ValueError(f"{text} does not fit")
     return number

@@ -1,4 +1,4 @@
-"""The builder with which rules emit: it knows the node, its types, and what is constant."""
+"""The builder with which rules emit ops: it knows the node, its types, and constants."""
 
 from __future__ import annotations
 
@@ -25,11 +25,15 @@ Array = np.ndarray[Any, Any]
 Scope = dict[str, tuple[Value, Tensor]]
 
 _SMALL: Final = 64
-"""Elements of a constant that are written into the program; a larger one is a parameter."""
+"""A constant of at most so many elements is an op of the program; a larger one is a parameter."""
 
 
 class HloBuilder(Builder):
-    """A builder that knows the node for which it emits."""
+    """A builder that knows the node for which it emits.
+
+    ``ins`` and ``outs`` are the types of the node's operands and results, ``scope`` the values of
+    names, ``weights`` the constants that become parameters.
+    """
 
     def __init__(self, program: ProgramOp, module: Module) -> None:
         super().__init__(program.block)
@@ -41,15 +45,15 @@ class HloBuilder(Builder):
         self.outs: list[Tensor] = []
         self.scope: Scope = {}
         self.calls = 0
-        """How deep calls of functions nest here."""
+        """The depth of nested calls of functions."""
         self.caller: Place | None = None
-        """The line of Python of the call whose function is emitted."""
+        """The line of Python of the call whose function is being emitted."""
         self.reflected: dict[SSAValue, Value] = {}
-        """The Q of a QR factorization, by the factors of its reflectors."""
+        """Factors of the reflectors of a QR factorization -> its Q."""
         self.iotas: dict[SSAValue, int] = {}
-        """Tensors that hold the places along one dimension."""
+        """Result of an `iota` -> its dimension."""
         self.lanes = False
-        """Whether a region of numbers is emitted for tensors, element by element."""
+        """Whether a region on scalars is being emitted on whole tensors; see `elementwise`."""
         self.visit: Callable[[Node], None]
         self._elements: dict[SSAValue, Array] = {}
         self._places: dict[str | None, Place | None] = {}
@@ -57,16 +61,17 @@ class HloBuilder(Builder):
     # --- messages ---
 
     def place_of(self, node: Node) -> Place | None:
-        """The line of Python that a node comes from, if the text names one."""
+        """The line of Python of a node, if the text names one, else of the call of its function."""
         if node.location not in self._places:
             self._places[node.location] = place_of(node.location, self.module.places)
         return self._places[node.location] or self.caller
 
     def span(self) -> Span:
+        """The line of the text of the node."""
         return Span(self.module.file, self.node.line)
 
     def notes(self) -> tuple[str, ...]:
-        """A note with the line of the user's operation."""
+        """A note with the line of Python of the node."""
         place = self.place_of(self.node)
         return () if place is None else (f"from {place.file}:{place.line}",)
 
@@ -79,19 +84,23 @@ class HloBuilder(Builder):
         )  # fmt: skip
 
     def malformed(self, message: str, code: str = "PK0105") -> ParseError:
-        """The error for a text that contradicts itself."""
+        """The error for an inconsistent text."""
         return ParseError(message, code=code, span=self.span(), notes=self.notes())
 
     # --- blocks ---
 
     def read(self, name: str) -> tuple[Value, Tensor]:
-        """The value of a name, with its type. Raises ParseError (PK0103) for one without."""
+        """The value of a name, and its type. Raises ParseError (PK0103) for an undefined name."""
         if name not in self.scope:
             raise self.malformed(f"value `{name}` is not defined", "PK0103")
         return self.scope[name]
 
     def run(self, block: Block, values: Sequence[Value], scope: Scope | None = None) -> list[Value]:
-        """Emit the nodes of a block; what it returns. ``scope`` is what it reads from outside."""
+        """Emit the nodes of a block, and give the values that it returns.
+
+        ``values`` are its arguments, ``scope`` the names from outside that it may read, by default
+        those of the current scope. Raises ParseError for a block that does not fit.
+        """
         held = (self.scope, self.node, self.ins, self.outs, self.location)
         if len(values) != len(block.names):
             raise self.malformed(f"a block of {len(block.names)} arguments gets {len(values)}")
@@ -109,7 +118,7 @@ class HloBuilder(Builder):
             self.scope, self.node, self.ins, self.outs, self.location = held
 
     def elementwise(self, block: Block, values: Sequence[Value]) -> list[Value]:
-        """Emit a region that computes with numbers for all elements of tensors."""
+        """Emit a region on scalars once, for all elements of tensors of equal shapes."""
         held, self.lanes = self.lanes, True
         try:
             return self.run(block, values)
@@ -119,7 +128,7 @@ class HloBuilder(Builder):
     # --- constants ---
 
     def array(self, array: Array, name: str = "constant") -> Value:
-        """A constant: numbers in the program if there are few of them, else a parameter."""
+        """A constant: one op if elements are few or equal, else a parameter of a fresh name."""
         dtype, first = dt.of_array(array), array.ravel()[:1]
         bits = array.tobytes()
         if array.size and bits == first.tobytes() * array.size and _is_exact(first.item()):
@@ -139,7 +148,7 @@ class HloBuilder(Builder):
         return made
 
     def filled(self, number: Any, dtype: DType, shape: Sequence[int] = ()) -> Value:
-        """A tensor full of one number."""
+        """A tensor whose elements are all ``number``."""
         if isinstance(number, complex):
             real = dt.REAL_OF[dtype]
             return self.complex(self.const(number.real, real, shape),
@@ -149,7 +158,7 @@ class HloBuilder(Builder):
         return self.const(number if dtype.is_float else int(number), dtype, shape)
 
     def number_of(self, x: Value) -> float | None:
-        """The number of which a constant is full, or None."""
+        """The number that all elements of a constant are, or None."""
         owner = x.ssa.owner
         is_full = isinstance(owner, PirOp) and owner.name == "pd_op.full"
         return cast(float, cast(PirOp, owner).attribute("value")) if is_full else None
@@ -162,13 +171,13 @@ class HloBuilder(Builder):
         return self._elements.get(x.ssa)
 
     def is_iota(self, x: Value, axis: int) -> bool:
-        """Whether a tensor holds the places along a dimension."""
+        """Whether each element of a tensor is its index along a dimension."""
         return self.iotas.get(x.ssa) == axis
 
     # --- elements ---
 
     def apply(self, op: str, *xs: Value, **attributes: Any) -> Value:
-        """An op on tensors of one element type; narrow integers that it lacks are widened."""
+        """An op on tensors of one type; integers and booleans that it lacks are taken as int32."""
         definition = lookup(f"pd_op.{op}")
         held = xs[0].dtype
         if held in (definition.dtypes or ()) or not (held.is_integer or held is dt.bool_):
@@ -177,13 +186,16 @@ class HloBuilder(Builder):
         return made if made.dtype is dt.bool_ else self.cast(made, held)
 
     def ordered(self, x: Value, type_: Tensor) -> Value:
-        """Signed numbers in the order of the unsigned ones that ``x`` stands for."""
+        """``x``, for comparisons: if it stands for unsigned numbers, signed ones in their order.
+
+        Applied to its result it gives ``x`` again.
+        """
         return unsigned_words.ordered(self, x) if type_.is_unsigned else x
 
     # --- shapes ---
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
-        """Values one after the other."""
+        """Values joined along an axis."""
         return values[0] if len(values) == 1 else self("pd_op.concat", list(values), axis=axis)
 
     def cut(self, x: Value, axis: int, start: int, end: int, step: int = 1) -> Value:
@@ -204,6 +216,6 @@ def _is_exact(number: Any) -> bool:
 
 
 def location_at(place: Place) -> mlir.LocationAttr:
-    """The location of an op at a place."""
+    """The MLIR location of a place."""
     return mlir.FileLineColLoc(mlir.StringAttr(place.file), mlir.IntAttr(place.line),
                                mlir.IntAttr(place.column))  # fmt: skip

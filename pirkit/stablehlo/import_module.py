@@ -1,4 +1,4 @@
-"""Imports a module of StableHLO: each node by its rule, calls by the function that they call."""
+"""Imports a StableHLO module: each node by its rule; called functions are inlined."""
 
 from __future__ import annotations
 
@@ -34,29 +34,30 @@ FAULTS: Final = (
     TypeError,
     ValueError,
 )
-"""What rules and the reader raise for attributes of a wrong kind."""
+"""What rules raise for attributes of a wrong kind."""
 _WORD: Final = re.compile(r"\W+")
 
 
 @uncollected
 def program_of_text(text: str, file: str = "<text>") -> Program:
-    """The program of a module of StableHLO as text, pretty or generic, verified.
+    """The program of a StableHLO module, given as text in the pretty or the generic form.
 
     Inputs are called as the arguments of the Python function (``params['w']`` is ``params_w``),
     outputs as jax calls the results: ``result``, ``result_0``, ``result_loss``. Constants of more
     than 64 elements are parameters of the program. An op is located at the line of Python that the
-    text names, or else at the line of the text. Unsigned integers of 16 bits and more are
-    signed integers of the same bits.
+    text names, or else at the line of the text. Unsigned integers of 16 bits and more become signed
+    integers of the same bits.
 
-    Raises ParseError for a malformed text, UnsupportedError (PK0411) for an operation, a type or a
-    form without a rule, with the place.
+    Raises ParseError (PK0101 to PK0106) for a malformed text, and UnsupportedError (PK0411) for an
+    operation, a type or a form without a rule, both with the location; LimitError for a text beyond
+    the size limits.
     """
     guard_characters(text, file, long_lines=True)  # a constant is one line
     return Importer(text, file).run()
 
 
 class Importer:
-    """The import of one module."""
+    """The import of one module. Errors are those of `program_of_text`."""
 
     def __init__(self, text: str, file: str) -> None:
         self.module = read_module(text, file)
@@ -67,6 +68,7 @@ class Importer:
         self.ops = 0
 
     def run(self) -> Program:
+        """The program of `main`, or of the first function if there is none, verified."""
         functions = self.module.functions
         main = functions.get("main") or next(iter(functions.values()), None)
         if main is None:
@@ -92,6 +94,7 @@ class Importer:
         return Program(module, b.weights, self.file)
 
     def input(self, name: str, type_: Tensor) -> Value:
+        """An input of the program."""
         self.known(type_)
         return self.b("pd_op.data", name=name, shape=type_.sizes, dtype=type_.dtype,
                       place=UNDEFINED)  # fmt: skip
@@ -104,7 +107,7 @@ class Importer:
             raise self.b.malformed(f"@{main.name} returns other types than it declares")
 
     def known(self, type_: Tensor) -> None:
-        """Raise UnsupportedError (PK0411) for a type that tensors of programs do not have."""
+        """Raise UnsupportedError (PK0411) for an unknown element type or a dynamic shape."""
         b = self.b
         if type_.element not in DTYPES:
             raise b.unsupported(f"has a tensor of `{type_.element}`, which programs do not know",
@@ -114,7 +117,10 @@ class Importer:
                                 "export the function for concrete shapes")  # fmt: skip
 
     def visit(self, node: Node) -> None:
-        """Emit what a node computes."""
+        """Emit what a node computes, and enter its results in the scope.
+
+        Raises ParseError (PK0105) if operands or results have other types than the text states.
+        """
         b = self.b
         self.ops += 1
         b.node = node
@@ -140,6 +146,11 @@ class Importer:
                 b.scope[node.results[i]] = (value, type_)
 
     def emit(self, node: Node, operands: list[Value]) -> Any:
+        """What the rule of a node returns.
+
+        Raises UnsupportedError (PK0411) without a rule or for attributes that it does not take,
+        ParseError (PK0105) for operands or attributes that do not fit.
+        """
         b = self.b
         rule = RULES.get(node.name)
         if rule is None:
@@ -165,11 +176,11 @@ class Importer:
 
 
 _KINDS: Final = {"int": (int,), "float": (int, float), "str": (str,), "bool": (bool,)}
-"""What attributes of rules are by annotation; whatever is missing here is not looked at."""
+"""Annotation of a rule's attribute -> the Python types that it takes; others are not checked."""
 
 
 def _admits(annotation: str, value: Any) -> bool:
-    """Whether a rule takes an attribute; in a ``Sequence[int]`` no number is negative."""
+    """Whether a rule takes an attribute; in a ``Sequence[int]`` no number may be negative."""
     if annotation.startswith("Sequence[int]"):
         return isinstance(value, list | tuple) and all(
             type(n) is int and n >= 0 for n in cast("list[object]", value)
@@ -178,13 +189,13 @@ def _admits(annotation: str, value: Any) -> bool:
 
 
 def _name_of(location: str | None, places: Mapping[str, str]) -> str | None:
-    """The name that a location is, of an argument."""
+    """The name of an argument, if its location is a name."""
     held = places.get(location or "", location or "")
     return held[1:-1] if re.fullmatch(r'"[^"]*"', held) else None
 
 
 def _names(labels: list[str | None], other: str) -> list[str]:
-    """Names that are words, and differ."""
+    """Distinct identifiers from labels; ``other`` and a number for a label without letters."""
     found: list[str] = []
     for i, label in enumerate(labels):
         name = _WORD.sub("_", label or "").strip("_") or f"{other}_{i}"

@@ -1,4 +1,4 @@
-"""Reading StableHLO from files, texts and functions of JAX."""
+"""Entries of this room: programs from StableHLO files, texts and functions of JAX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pirkit.stablehlo.import_module import program_of_text
 
 
 def load(path_or_text: str | os.PathLike[str]) -> Program:
-    """The program of a file of StableHLO, or of its text. See `program_of_text`.
+    """The program of a StableHLO file, or of a text (a string with a newline).
 
     Raises ArtifactError for a file that cannot be read, and what `program_of_text` raises.
     """

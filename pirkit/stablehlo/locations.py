@@ -1,4 +1,4 @@
-"""Locations: aliases, which may follow their uses, and the places in files that they lead to."""
+"""Finds the line of a file that ``loc(...)`` names; aliases may follow their uses in the text."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _ALIAS: Final = re.compile(r"^(#loc\d*) = loc\((.*)\)$", re.MULTILINE)
 _FILE: Final = re.compile(r'"((?:[^"\\]|\\.)+)":(\d+):(\d+)')
 _LOC_NAME: Final = re.compile(r"#loc\d*")
 _STEPS: Final = 100
-"""How many aliases lead from one to another."""
+"""The longest chain of aliases that is followed."""
 
 
 def places_in(text: str) -> Mapping[str, str]:
-    """The aliases of locations that a text defines, before or after their uses."""
+    """Alias -> the location for which it stands, of all aliases that a text defines."""
     return dict(_ALIAS.findall(text))
 
 
 def place_of(location: str | None, aliases: Mapping[str, str]) -> Place | None:
-    """The place in a file that a location names first: that of the innermost call; None if none."""
+    """The first place in a file that a location names, which is that of the innermost call."""
     for _ in range(_STEPS):
         alias = _LOC_NAME.search(location or "")
         found = _FILE.search(location or "", 0, alias.start() if alias else len(location or ""))

@@ -1,4 +1,4 @@
-"""A module of StableHLO as it is read: functions, blocks and nodes, with types and places."""
+"""A StableHLO module as it is parsed: functions, blocks and nodes, with types and locations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ DTYPES: Final[Mapping[str, DType]] = {
     "f16": dt.float16, "bf16": dt.bfloat16, "f32": dt.float32, "f64": dt.float64,
     "complex<f32>": dt.complex64, "complex<f64>": dt.complex128,
 }  # fmt: skip
-"""Element types. Unsigned integers of 16 bits and more have the bits of signed ones."""
+"""Element types. Signed integers of the same bits stand for unsigned ones of 16 bits and more."""
 
 
 class Tensor(NamedTuple):
-    """The type of a tensor: its sizes, None for one that is not known, and its element type."""
+    """The type of a tensor: sizes, None for an unknown one, and the element type as in the text."""
 
     shape: tuple[int | None, ...]
     element: str
@@ -32,7 +32,7 @@ class Tensor(NamedTuple):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The shape, of which every size is known."""
+        """The shape of a type whose sizes are all known."""
         return tuple([n for n in self.shape if n is not None])
 
     @property
@@ -54,7 +54,7 @@ class Place(NamedTuple):
 
 
 class Dense(NamedTuple):
-    """The elements of a constant, of which one may stand for all."""
+    """A constant: its elements, or an array of rank 0 that stands for all, and its type."""
 
     array: np.ndarray[Any, Any]
     type: Tensor
@@ -62,7 +62,10 @@ class Dense(NamedTuple):
 
 @dataclass(slots=True)
 class Node:
-    """One operation. ``attributes`` have the names of the generic form, and Python values."""
+    """One operation. ``attributes`` are Python values by the names of the generic form.
+
+    ``operands`` and ``results`` are names of values; ``line`` is that of the text.
+    """
 
     name: str
     line: int
@@ -78,30 +81,30 @@ class Node:
 
 @dataclass(slots=True)
 class Block:
-    """The arguments and the nodes of a region; the last node returns."""
+    """The arguments and nodes of a region or a function; the last node is the return."""
 
     names: list[str] = field(default_factory=list[str])
     types: list[Tensor] = field(default_factory=list[Tensor])
     labels: list[str | None] = field(default_factory=list[str | None])
-    """The locations of the arguments: those of `main` are names that the user gave."""
+    """The locations of the arguments; in `main` they are the names of the Python arguments."""
     nodes: list[Node] = field(default_factory=list[Node])
 
 
 @dataclass(slots=True)
 class Function:
-    """A function of the module."""
+    """A function of the module; ``types`` are those of its results."""
 
     name: str
     body: Block
     types: list[Tensor]
     labels: list[str | None]
-    """What jax calls the results: ``result['loss']``."""
+    """The names that jax gives the results, such as ``result['loss']``."""
     line: int
 
 
 @dataclass(slots=True)
 class Module:
-    """The functions by name, and the places that locations stand for."""
+    """The functions by name; ``places`` are the aliases of locations."""
 
     functions: dict[str, Function]
     places: Mapping[str, str]

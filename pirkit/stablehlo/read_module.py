@@ -1,4 +1,4 @@
-"""StableHLO's text as functions of nodes: the generic form, and the pretty ones by a table."""
+"""Parses StableHLO text into nodes: the generic form of MLIR, and pretty forms by a table."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _FORM: Final = Form()
 _RANGES: Final = re.compile(r"\[\s*(?:\d+:\d+(?::\d+)?\s*,?\s*)*\]")
 _EQUALS: Final = re.compile(r"\s*=")
 _FILLERS: Final = ("applies", "across")
+"""Words of the pretty form that say nothing: ``applies stablehlo.add across dimensions = [0]``."""
 
 
 class ModuleReader(Reader):
-    """Reads a module."""
+    """A parser of one module, over the tokens of `Reader`."""
 
     def __init__(self, text: str, file: str) -> None:
         super().__init__(text, file)
@@ -28,7 +29,7 @@ class ModuleReader(Reader):
         self.nested = 0
 
     def read(self) -> Module:
-        """The module. Raises ParseError with the place in the text."""
+        """The module. Raises ParseError with the location in the text."""
         functions: dict[str, Function] = {}
         while self.token.kind == "hash":  # aliases of locations; `places_in` has them
             self._alias()
@@ -201,7 +202,7 @@ class ModuleReader(Reader):
         node.name = {"call": "func.call", "return": "func.return"}.get(name, name)
         short = node.name.partition(".")[2]
         form = FORMS.get(short, _FORM)
-        inner: list[str] = []  # the names of a loop's state, or the first values of a reduction
+        inner: list[str] = []  # the names of a loop's state inside, or a reduction's initial values
         self._items(node, short, form, inner)
         if self.accept(":"):
             self._types(node, short)
@@ -288,7 +289,7 @@ class ModuleReader(Reader):
         node.attributes["strides"] = [r[2] if len(r) > 2 else 1 for r in rows]
 
     def _types(self, node: Node, short: str) -> None:
-        """Types after the colon: of a function, of all operands and results, or of each."""
+        """The types after the colon: a function type, a list of operand types, or one for all."""
         if self.token.text == "(":
             node.given = self.types_of()
             if self.accept("->"):
@@ -306,7 +307,10 @@ class ModuleReader(Reader):
             node.types = found * max(len(node.results), 1)
 
     def _reducer(self, node: Node) -> None:
-        """``reducer(%a: t, %b: t) (%c: t, %d: t) { ... }``: pairs of old and new."""
+        """``reducer(%a: t, %b: t) (%c: t, %d: t) { ... }``: a pair of arguments for each operand.
+
+        The generic form lists first all accumulators (``%a``, ``%c``), then all elements.
+        """
         pairs = Block()
         while self.accept("("):
             self.listed(")", lambda: self._argument(pairs))
@@ -318,7 +322,7 @@ class ModuleReader(Reader):
 
 
 def read_module(text: str, file: str = "<text>") -> Module:
-    """The functions of a module of StableHLO. Raises ParseError with the place in the text."""
+    """The functions of a StableHLO module. Raises ParseError with the location in the text."""
     reader = ModuleReader(text, file)
     try:
         return reader.read()

@@ -1,10 +1,11 @@
-"""The table from operations of StableHLO to what pirkit emits for them.
+"""The table from operations of StableHLO to the rules that emit ops for them.
 
 A rule is a function of a builder, the operands (values) and the attributes as keywords, by the
 names of the generic form: numbers, strings, lists, dictionaries, `Dense` constants. It returns a
-value, or one for each result. What it must know besides is in the builder: ``b.ins`` and ``b.outs``
-are the types, which say what is unsigned, ``b.node.regions`` the regions. A family of operations is
-a file of `pirkit/stablehlo/ops`, in which plain cases are rows of a table.
+value, or a sequence with one for each result. The builder has the rest: ``b.ins`` and ``b.outs``
+are the types of operands and results, which say what is unsigned, ``b.node.regions`` the regions.
+A family of operations is a file of `pirkit/stablehlo/ops`, in which plain cases are rows of a
+table.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final
 Rule = Callable[..., Any]
 
 RULES: Final[dict[str, Rule]] = {}
-"""By the name of the operation with its dialect; a custom call is ``custom_call:target``."""
+"""Name of the operation with its dialect -> rule; a custom call is ``custom_call:target``."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:

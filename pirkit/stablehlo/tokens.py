@@ -1,8 +1,8 @@
-"""Tokens, types, attributes and locations of StableHLO's text.
+"""Tokens, types, attributes and locations of StableHLO text.
 
-Locations have ranges of columns, and aliases that follow their uses; constants are strings of
-bytes; attributes are in dialects that no package here defines. xDSL's parser reads none of these,
-so that this room has a lexer of its own.
+This room has a lexer of its own, because xDSL's parser does not read all that jax writes:
+locations with ranges of columns, aliases that follow their uses, constants as strings of bytes, and
+attributes of dialects that xDSL does not define.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ _BRACKET: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"|[()]')
 _ELEMENT: Final = re.compile(r"(?:u?i|f|bf)\d+|index")
 _WORD_OF: Final = {"true": True, "false": False, "unit": True}
 _DEPTH: Final = 100
+"""How deep attributes may nest."""
 
 
 class Token(NamedTuple):
-    """A piece of the text: its kind, its text and where it begins."""
+    """A token: its kind (a name in `_TOKEN`), its text, and the position where it begins."""
 
     kind: str
     text: str
@@ -49,7 +50,10 @@ class Token(NamedTuple):
 
 
 class Reader:
-    """Reads tokens, and what is built of them: types, attributes, constants."""
+    """Reads tokens, and types, attributes and constants; ``token`` is the next token.
+
+    Methods raise ParseError (PK0101, PK0102, PK0105, PK0106) with the location.
+    """
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
@@ -64,7 +68,7 @@ class Reader:
     # --- tokens ---
 
     def advance(self) -> Token:
-        """Take the token, and read the next; returns the taken one."""
+        """Take the token, which is returned, and read the next one."""
         taken = self.token
         m = _TOKEN.match(self.text, self.next_at)
         assert m is not None  # the last alternatives match anything
@@ -74,7 +78,7 @@ class Reader:
         return taken
 
     def resume(self, position: int) -> None:
-        """Go on at a position."""
+        """Continue with the token at a position."""
         self.next_at = position
         self.advance()
 
@@ -97,7 +101,7 @@ class Reader:
         return self.advance().text
 
     def listed(self, end: str, read: Callable[[], T]) -> list[T]:
-        """What stands between commas, up to the closing bracket, which is taken."""
+        """The items between commas up to a closing bracket, which is taken."""
         found: list[T] = []
         while not self.accept(end):
             if found:
@@ -109,7 +113,7 @@ class Reader:
         return bisect_right(self.starts, position)
 
     def span(self, position: int | None = None) -> Span:
-        """The place of the token, or of a position."""
+        """The location of the token, or of a position."""
         at = self.token.start if position is None else position
         line = self.line_of(at)
         return Span(self.file, line, at - self.starts[line - 1] + 1)
@@ -131,7 +135,7 @@ class Reader:
         return self.token.kind == "type" or self.token.text.startswith("!")
 
     def type(self) -> Tensor:
-        """A type of a tensor."""
+        """A tensor type. Raises UnsupportedError (PK0411) for another type."""
         known = self.types.get(self.token.text)
         if known is None:
             known = self.types[self.token.text] = self._new_type()
@@ -161,13 +165,13 @@ class Reader:
         return found
 
     def result_types(self) -> list[Tensor]:
-        """Behind an arrow: types in parentheses, or one."""
+        """The types after an arrow: a list in parentheses, or one."""
         return self.listed(")", self.type) if self.accept("(") else [self.type()]
 
     # --- attributes ---
 
     def dictionary(self, end: str) -> dict[str, Any]:
-        """``name = value`` between commas; a name alone holds."""
+        """Entries ``name = value`` between commas; a name alone is True."""
         found: dict[str, Any] = {}
 
         def entry() -> None:
@@ -231,7 +235,7 @@ class Reader:
         self.fail("expected an attribute", "PK0106")
 
     def _element_type(self) -> None:
-        """Skip the type of a number: ``: i64``."""
+        """Skip the type after a number, such as ``: i64``."""
         m = _TOKEN.match(self.text, self.next_at)
         if self.token.text == ":" and m is not None and _ELEMENT.fullmatch(m["word"] or ""):
             self.advance()
@@ -244,7 +248,7 @@ class Reader:
         return self.listed(">", self.value)
 
     def _body(self) -> Any:
-        """What a dialect writes between angle brackets: a dictionary, words, or dimensions."""
+        """The parameters of a dialect's attribute: a dictionary, words, or dimension numbers."""
         self.expect("<")
         if self.token.text == "[":
             found = self.dimension_numbers()
@@ -261,7 +265,7 @@ class Reader:
         return found
 
     def dimension_numbers(self) -> list[list[str]]:
-        """``[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]``: names of dimensions."""
+        """``[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]``: the layouts of a convolution."""
         found: list[list[str]] = []
         for mark in ("x", "->", ""):
             self.expect("[")
@@ -271,7 +275,10 @@ class Reader:
         return found
 
     def dense(self) -> Dense:
-        """``dense<...> : type``: numbers in nested brackets, one for all, or bytes as a string."""
+        """``dense<...> : type``: numbers in nested brackets, one for all, or bytes as a string.
+
+        Raises UnsupportedError (PK0411) for an element type that pirkit does not have.
+        """
         start = self.token.start
         self.advance()
         if self.token.text != "<":
@@ -299,7 +306,7 @@ class Reader:
         return Dense(array, type_)
 
     def location(self) -> str:
-        """``loc(...)``, as text; see `place_of`."""
+        """The text inside ``loc(...)``; `place_of` finds the line that it names."""
         start = self.next_at
         self.advance()
         depth = 0

@@ -1,4 +1,4 @@
-"""The rules, a file for each family. Importing this module enters them all."""
+"""The rules, a file for each family. Importing this module enters them all in `rules.RULES`."""
 
 # pyright: reportUnusedImport=false
 from pirkit.onnx.ops import (  # noqa: F401

@@ -1,4 +1,4 @@
-"""Activations."""
+"""Activation functions, softmax and Hardmax."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pirkit.onnx.rules import rule
 def _(b: NodeBuilder, x: Value) -> Value:
     found = b.relu(x) if x.dtype.is_float else b.maximum(x, b.scalar(0, x))
     if (product := b.products.get(x.ssa)) is not None:
-        sums, scale = product
+        sums, scale = product  # scales are positive, so a later scale commutes with Relu
 
         def positive(scale: Value) -> Value:
             return b.relu(sums(scale))
@@ -96,7 +96,7 @@ def _(b: NodeBuilder, x: Value, bias: float = 0.0, lambd: float = 0.5) -> Value:
 def _softmax(name: str) -> None:
     @rule(name)
     def _(b: NodeBuilder, x: Value, axis: int | None = None) -> Value:
-        """Before operator set 13 all dimensions from ``axis`` on are one."""
+        """Before operator set 13 all dimensions from ``axis`` on are normalized together."""
         place = b.axis((-1 if b.opset >= 13 else 1) if axis is None else axis, x.rank)
         op = {"Softmax": b.softmax, "LogSoftmax": b.log_softmax}[name]
         if b.opset >= 13 or place == x.rank - 1:

@@ -1,7 +1,7 @@
 """Quantized operators of the domain ``com.microsoft``, which ONNX Runtime's quantizer writes.
 
-Each is an operator of ONNX between `DequantizeLinear` and `QuantizeLinear`; a tensor comes with its
-scale and zero point.
+Each computes an operator of ONNX between `DequantizeLinear` and `QuantizeLinear`. Every tensor is
+followed by its scale and zero point among the inputs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ _ONE: Final = {
     "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool",
     "QLinearReduceMean": "ReduceMean",
 }  # fmt: skip
-"""Operators of one tensor, whose operands are that and those of the result."""
+"""Operators of one tensor: `(x, scale, zero, scale of the result, its zero)`."""
 _TWO: Final = {"QLinearAdd": "Add", "QLinearMul": "Mul"}
+"""Operators of two tensors, with inputs in the same order."""
 
 
 def _on_floats(name: str) -> Callable[..., Value]:
@@ -41,7 +42,7 @@ def _float(b: NodeBuilder, given: Sequence[Value]) -> Value:
 
 
 def _of_first(b: NodeBuilder, scale: Value, zero: Value, *parts: Value, axis: int) -> Value:
-    """`QLinearConcat`, whose result comes first."""
+    """`QLinearConcat`, whose first inputs are the scale and zero point of the result."""
     floats = [_float(b, parts[k : k + 3]) for k in range(0, len(parts), 3)]
     return quantized(b, RULES["Concat"](b, *floats, axis=axis), scale, zero)
 
@@ -51,7 +52,10 @@ def _gemm(
     y_zero: Value, c: Value | None = None, scale: Value | None = None, zero: Value | None = None,
     alpha: float = 1.0, **how: Any,
 ) -> Value:  # fmt: skip
-    """`QGemm`; its bias has the scale of the product, its result may be float32."""
+    """`QGemm`. The scale of its bias is the product of those of its operands.
+
+    Without ``scale`` the result is float32.
+    """
     left = dequantized(b, x, x_scale, x_zero)
     right = dequantized(b, y, y_scale, y_zero, axis=0 if how.get("transB") else 1)
     bias = None

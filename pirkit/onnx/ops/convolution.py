@@ -1,4 +1,4 @@
-"""Convolution of floats, and its padding."""
+"""Convolution of floats, and its padding, for the rules of other files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def around(
     b: NodeBuilder, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
     dilations: Sequence[int], pads: Sequence[int] | None, auto_pad: str,
 ) -> list[Pair]:  # fmt: skip
-    """Zeros before and after each spatial dimension."""
+    """The padding before and after each spatial dimension, from ``pads`` or by ``auto_pad``."""
     rank = len(kernel)
     if auto_pad in ("NOTSET", ""):
         listed = list(pads or [0] * 2 * rank)
@@ -31,7 +31,10 @@ def around(
 
 
 def even_padding(b: NodeBuilder, x: Value, pads: list[Pair]) -> tuple[Value, Any]:
-    """The input and one padding for both sides of a dimension; what is uneven is padded before."""
+    """The input and a padding of both sides of each dimension.
+
+    Where the sides differ, the input returned is padded by the difference with zeros.
+    """
     if all(low == high for low, high in pads):
         return x, tuple([low for low, _ in pads])
     shared = tuple([min(p) for p in pads])
@@ -46,7 +49,8 @@ def convolution(
     kernel_shape: Sequence[int] | None = None, pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Value:  # fmt: skip
-    """A convolution of one, two or three dimensions."""
+    """A convolution of one, two or three spatial dimensions: x ``[N, C, ...]``, weight
+    ``[M, C / group, ...]``, bias ``[M]``."""
     rank = x.rank - 2
     steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
     padding = around(b, x.shape[2:], weight.shape[2:], steps, spread, pads, auto_pad)

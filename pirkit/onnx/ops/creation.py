@@ -91,7 +91,7 @@ def _(
 def _drawn(
     b: NodeBuilder, shape: Sequence[int], dtype: Any, seed: float | None, how: dict[str, float]
 ) -> Value:
-    """Random numbers of pirkit's generator: their distribution is as asked, not their bits."""
+    """Random numbers of pirkit's generator: of the distribution of ONNX, not with its bits."""
     number = int(seed or 0)
     if "Normal" in b.node.op_type:
         return b.gaussian(shape=shape, mean=how.get("mean", 0.0), std=how.get("scale", 1.0),

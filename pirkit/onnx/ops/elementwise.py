@@ -1,4 +1,4 @@
-"""Arithmetic, comparison and logic, element by element."""
+"""Arithmetic, comparison, logic and conversion, element by element."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _(b: NodeBuilder, *values: Value) -> Value:
 
 
 def _truncated(b: NodeBuilder, x: Value, y: Value) -> Value:
-    """The quotient of integers towards zero: one more than the floor where it is negative."""
+    """The integer quotient rounded towards zero: floor + 1 where it is negative and not exact."""
     floored = b.floor_divide(x, y)
     rest = b.subtract(x, b.multiply(floored, y))
     zero = b.scalar(0, x)
@@ -96,7 +96,7 @@ def _(b: NodeBuilder, x: Value, y: Value) -> Value:
 
 @rule("Mod")
 def _(b: NodeBuilder, x: Value, y: Value, fmod: int = 0) -> Value:
-    """With ``fmod`` the sign of the dividend, else that of the divisor."""
+    """With ``fmod`` the result has the sign of the dividend, else that of the divisor."""
     if b.words:
         return b.subtract(x, b.multiply(quotient(b, x, y), y))
     if not fmod or x.dtype is dt.uint8:
@@ -153,7 +153,10 @@ def _(b: NodeBuilder, x: Value, detect_negative: int = 1, detect_positive: int =
 
 @rule("Cast")
 def cast_to(b: NodeBuilder, x: Value, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
-    """A conversion; into float8 it saturates, unless told otherwise."""
+    """A conversion, also of an integer product to float32 as one op (see `integer_sums`).
+
+    ``saturate`` applies to float8: out of range gives the largest number, else infinity or NaN.
+    """
     dtype = element_type(to)
     sums = b.sums.get(x.ssa) if dtype is dt.float32 else None
     if sums is not None:

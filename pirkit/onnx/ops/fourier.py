@@ -1,4 +1,4 @@
-"""Fourier transforms, of numbers as pairs of parts or as reals."""
+"""Fourier transforms. The last dimension holds real and imaginary parts, or real numbers alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pirkit.onnx.rules import rule
 
 
 def _complex(b: NodeBuilder, x: Value) -> Value:
-    """Complex numbers of parts in the last dimension, of which reals have one."""
+    """The complex numbers whose parts are the last dimension, of size 2, or 1 for reals."""
     if x.shape[-1] == 2:
         return b.as_complex(x)
     real = b.squeezed(x, (x.rank - 1,))
@@ -18,7 +18,7 @@ def _complex(b: NodeBuilder, x: Value) -> Value:
 
 
 def _sized(b: NodeBuilder, x: Value, axis: int, size: int) -> Value:
-    """``x`` cut or filled up with zeros to a size."""
+    """``x`` with a dimension cut, or padded with zeros behind, to a size."""
     held = b.static(x)[axis]
     if held >= size:
         return b.cut(x, axis, 0, size)
@@ -35,7 +35,7 @@ def _(
     place = b.axis(given[0] if given else -2 if b.opset >= 20 else axis, x.rank)
     length = b.integers_of(dft_length, "dft_length")
     how = {"axes": (place,), "normalization": "backward", "forward": not inverse}
-    if inverse and onesided:  # half of the terms of a real signal
+    if inverse and onesided:  # the input is half of the spectrum of a real signal
         size = length[0] if length else 2 * (b.static(x)[place] - 1)
         half = _complex(b, _sized(b, x, place, size // 2 + 1))
         found = b("pd_op.fft_c2r", half, last_dim_size=size, **how)
@@ -54,7 +54,7 @@ def _(
     b: NodeBuilder, signal: Value, frame_step: Value, window: Value | None = None,
     frame_length: Value | None = None, onesided: int = 1,
 ) -> Value:  # fmt: skip
-    if len(signal.shape) == 2:  # as exporters write a real one, and ONNX Runtime takes it
+    if len(signal.shape) == 2:  # exporters leave out the last dimension, as ONNX Runtime allows
         signal = b.reshape(signal, (*signal.shape, 1))
     (step,) = b.integers_of(frame_step, "frame_step") or [1]
     given = b.integers_of(frame_length, "frame_length")

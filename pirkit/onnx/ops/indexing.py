@@ -1,4 +1,4 @@
-"""Elements at given places."""
+"""Gathers: elements at given indices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pirkit.runtime.meta import UNKNOWN
 
 
 def positive(b: NodeBuilder, index: Value, x: Value, axis: int) -> Value:
-    """Places along an axis counted from the front; constant ones are computed now."""
+    """Indices along an axis, with negative ones counted from the front; constants are folded."""
     size = x.shape[axis]
     found = b.evaluated(index.ssa)
     if found is not None:

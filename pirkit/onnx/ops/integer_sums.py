@@ -1,9 +1,13 @@
-"""Sums of products of 8-bit integers: what quantized operators multiply.
+"""Matmuls and convolutions of 8-bit integers, for quantized operators.
 
-`QuantizeLinear` and `DequantizeLinear` around an operator of floats mean what `QLinearConv` and
-`QLinearMatMul` mean as one (Jacob et al., CVPR 2018), and ONNX Runtime computes the former as the
-latter. So values that `DequantizeLinear` gives are remembered as the integers that they are, and a
-product of two such is one of integers: exact, and by the CPU's instructions for bytes.
+`DequantizeLinear` before and `QuantizeLinear` after an operator of floats mean what `QLinearConv`
+and `QLinearMatMul` are as one operator (Jacob et al., CVPR 2018), and ONNX Runtime computes the
+former as the latter. So the builder remembers the integers from which `DequantizeLinear` computes a
+tensor (`b.quantized`), and a product of two such tensors is computed on the integers: it is exact,
+and uses the CPU's instructions for bytes.
+
+These instructions multiply unsigned by signed bytes. So signed activations are stored as unsigned
+ones plus 128, and that and the zero point are corrected by offsets: (x + 128) w = x w + 128 sum(w).
 """
 
 from __future__ import annotations
@@ -22,19 +26,20 @@ from pirkit.onnx.ops.convolution import around, convolution, even_padding
 from pirkit.runtime import dtype as dt
 
 Sums = Callable[[Value], Value]
-"""What emits a product: it takes a scale of all columns, or one of each, and gives float32, the
-sums of integers, each as the nearest float32, times the scales."""
+"""A function that emits a product. It takes one scale, or one for each output channel, and gives
+float32: each sum of integers, rounded to float32, times its scale."""
 EXACT_TERMS: Final = 2**24 // 255**2
-"""Products of two bytes whose sum float32 holds exactly."""
+"""The number of products of two bytes whose sum float32 holds exactly."""
 _MIDDLE: Final = 128
-"""How much a signed byte is less than the unsigned one that stands for it."""
+"""What is added to a signed byte to get the unsigned one that stands for it."""
 
 
 @dataclass(frozen=True)
 class Integers:
-    """A tensor of integers that counts as itself less a zero point; as floats, times a scale.
+    """A quantized tensor: it stands for ``(values - zero) * scale``.
 
-    A zero point or a scale is one number, or one for each index of an ``axis``.
+    ``zero`` and ``scale`` are one number, or one for each index of ``axis``; without a ``scale``
+    the tensor stands for integers.
     """
 
     values: Value
@@ -50,7 +55,7 @@ class Integers:
         return int(found.item()) if found is not None and found.size == 1 else None
 
     def centered(self, b: NodeBuilder) -> Array | None:
-        """Known elements less their zero points, along the first axis if there are several."""
+        """``values - zero`` as int32, if both are constant."""
         found = b.evaluated(self.values.ssa)
         point: Any = np.zeros(1) if self.zero is None else b.evaluated(self.zero.ssa)
         if found is None or point is None:
@@ -61,7 +66,10 @@ class Integers:
 
 
 def centered(b: NodeBuilder, x: Value, zero: Value | None, *, rows: bool = False) -> Value:
-    """An integer tensor less its zero point, as float32, which holds it exactly."""
+    """``x - zero`` of bytes as float32, which is exact.
+
+    With ``rows`` a vector of zero points is one for each row of a matrix, else for each column.
+    """
     wide = b.cast(x, dt.float32)
     if zero is None:
         return wide
@@ -75,8 +83,10 @@ def product_of_scaled(
     b: NodeBuilder, x: Value, y: Value, bias: Value | None,
     sums_of: Callable[..., Sums | None], axis: int,
 ) -> Value | None:  # fmt: skip
-    """A product of floats that are scaled integers, ``y`` and ``bias`` known ones, with a scale for
-    each index of an ``axis`` of ``y`` or one for all; None if they are not.
+    """A product of two dequantized tensors, computed on their integers; None if that is impossible.
+
+    ``sums_of`` is `convolution_sums` or `matmul_sums`. ``x`` has one scale; ``y`` has one, or one
+    for each index of ``axis``, which becomes the output channel.
     """
     left, right = b.quantized.get(x.ssa), b.quantized.get(y.ssa)
     if left is None or right is None or left.scale is None or right.scale is None:
@@ -99,7 +109,7 @@ def product_of_scaled(
 def _integer_bias(
     b: NodeBuilder, bias: Value | None, scale: Value
 ) -> tuple[Value | None, Value | None]:  # fmt: skip
-    """A bias as integers that have the scale of the product, or as floats."""
+    """The bias as integers, if it is quantized with the scale of the product, else as floats."""
     if bias is None:
         return None, None
     held = b.quantized.get(bias.ssa)
@@ -114,8 +124,10 @@ def convolution_sums(
     b: NodeBuilder, x: Integers, w: Integers, bias: Value | None = None, *, group: int = 1,
     **how: Any,
 ) -> Sums | None:  # fmt: skip
-    """Sums of a convolution; None if filters are not known. Those of groups, which have few terms,
-    and sums that may leave 32 bits are multiplied as floats.
+    """What emits a convolution of integers; None if the filters are not constant.
+
+    Convolutions with groups, whose sums have few terms, and those whose sums may exceed 32 bits are
+    computed in floats. ``bias`` is of integers, ``how`` the attributes of `Conv`.
     """
     held, image = w.centered(b), x.values
     if held is None or image.rank not in (3, 4):
@@ -168,7 +180,10 @@ def matmul_sums(
     b: NodeBuilder, x: Integers, y: Integers, bias: Value | None = None, *,
     transposed: bool = False,
 ) -> Sums | None:  # fmt: skip
-    """Sums of a matmul by a known matrix of signed bytes, or its transposed; else None."""
+    """What emits a matmul of bytes by a constant matrix (with ``transposed`` by its transpose).
+
+    None if ``y`` is not constant, ``x`` has several zero points, or the sums may exceed 32 bits.
+    """
     held = y.centered(b)
     if held is None or held.ndim != 2 or x.values.rank < 2:
         return None
@@ -193,7 +208,7 @@ def matmul_sums(
 
 
 def unsigned(b: NodeBuilder, x: Value) -> tuple[Value, int]:
-    """A tensor of bytes as unsigned ones, and how much these are more."""
+    """A tensor of bytes as unsigned ones, and the number that was added to them: 0 or 128."""
     if x.dtype is dt.uint8:
         return x, 0
     found = b.unsigned.get(x.ssa)
@@ -204,14 +219,17 @@ def unsigned(b: NodeBuilder, x: Value) -> tuple[Value, int]:
 
 
 def signed(b: NodeBuilder, x: Value) -> Value:
-    """The signed bytes that unsigned ones stand for."""
+    """The signed bytes for which unsigned ones stand: 128 less."""
     found = b.cast(b.subtract(b.cast(x, dt.int32), b.const(_MIDDLE, dt.int32)), dt.int8)
     b.unsigned[found.ssa] = x
     return found
 
 
 def _signed_parts(held: Array) -> list[Array]:
-    """Signed bytes that add up to what unsigned ones less a zero point are: one, or two."""
+    """One or two tensors of signed bytes whose sum is ``held``; none if two are not enough.
+
+    A weight less its zero point may need 9 bits.
+    """
     half = held >> 1
     for parts in ([held], [half, held - half]):
         if held.size and all(p.min() >= -128 and p.max() <= 127 for p in parts):
@@ -220,11 +238,12 @@ def _signed_parts(held: Array) -> list[Array]:
 
 
 def _each(b: NodeBuilder, scale: Value, count: int) -> Value:
+    """One scale for each of ``count`` output channels."""
     return b.expanded(b.reshape(scale, (-1,)), (count,))
 
 
 def _point(b: NodeBuilder, x: Integers, more: int) -> Value:
-    """The zero point that is computed at run time, as an int32."""
+    """The zero point plus ``more`` as int32, for one that is known only at run time."""
     assert x.zero is not None
     point = b.cast(b.reshape(x.zero, (1,)), dt.int32)
     return b.add(point, b.const(more, dt.int32)) if more else point
@@ -233,7 +252,10 @@ def _point(b: NodeBuilder, x: Integers, more: int) -> Value:
 def _offsets(
     b: NodeBuilder, x: Integers, more: int, factors: Array, bias: Value | None
 ) -> Value | None:  # fmt: skip
-    """The offsets of sums: the bias, less the zero point times the sums of the weights."""
+    """The offsets of the sums: ``bias - (zero + more) * factors``; None if all are 0.
+
+    ``factors`` are the sums of the weights of each output channel.
+    """
     zero = x.number(b)
     known = None if bias is None else b.evaluated(bias.ssa)
     if zero is not None and (bias is None or known is not None):

@@ -13,7 +13,7 @@ from pirkit.runtime import dtype as dt
 
 @rule("MatMul")
 def product(b: NodeBuilder, x: Value, y: Value) -> Value:
-    """A matmul; sums of integers wrap around."""
+    """A matmul. Sums of integers wrap around; dequantized tensors are multiplied as integers."""
     found = None
     if x.dtype.is_float:
         found = product_of_scaled(b, x, y, None, matmul_sums, axis=1)

@@ -62,6 +62,7 @@ def _by_parts(
     b: NodeBuilder, x: Value, scale: Value, bias: Value | None, axes: tuple[int, ...],
     epsilon: float,
 ) -> tuple[Value, ...]:  # fmt: skip
+    """Layer norm by simple ops, for scales of any shape, and for mean and deviation as outputs."""
     wide = b.widened(x)
     mean = b("pd_op.mean", wide, axis=axes, keepdim=True)
     rest = b.subtract(wide, mean)
@@ -92,7 +93,7 @@ def _(
 def _(
     b: NodeBuilder, x: Value, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
 ) -> Value:
-    """``x / (bias + alpha / size * sum of squares of near channels) ** beta``."""
+    """``x / (bias + alpha / size * sum of the squares of adjacent channels) ** beta``."""
     low = (size - 1) // 2
     around = [0, 0, low, size - 1 - low, *[0, 0] * (x.rank - 2)]
     squares = b.pad(b.multiply(x, x), paddings=tuple(around), pad_value=0.0)
@@ -120,7 +121,7 @@ def _(
     b: NodeBuilder, x: Value, ratio: Any = None, training: Value | None = None,
     seed: int | None = None,
 ) -> Any:  # fmt: skip
-    """At inference the input, and a mask of ones; numbers that are drawn are not ONNX Runtime's."""
+    """At inference the input, and a mask of ones; in training the random numbers are pirkit's."""
     trains = training is not None and bool(b.known(training, "training_mode").item())
     amount = b.known(ratio, "ratio").item() if isinstance(ratio, Value) else ratio
     if trains and amount != 0.0:

@@ -1,4 +1,7 @@
-"""Numbers of 8 bits with scales and zero points."""
+"""Quantization and dequantization, and the operators `QLinearMatMul` and `QLinearConv`.
+
+A quantized tensor stands for ``(x - zero point) * scale``. See `integer_sums` for products.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from pirkit.runtime.dtype import DType
 
 
 def _along(b: NodeBuilder, v: Value, x: Value, axis: int, block: int) -> Value:
-    """A scale or zero point in the shape that spreads over ``x``: of all, an axis, or blocks."""
+    """A scale or zero point in a shape that broadcasts to ``x``: one, one per index of an axis,
+    or one for each ``block`` elements along the axis."""
     if v.rank == 0 or v.shape == (1,):
         return b.reshape(v, ())
     place = b.axis(axis, x.rank)
@@ -31,7 +35,7 @@ def _along(b: NodeBuilder, v: Value, x: Value, axis: int, block: int) -> Value:
 
 
 def _steps(b: NodeBuilder, x: Value, scale: Value, axis: int, block: int) -> Value:
-    """``x / scale``, or the product that ``x`` is in steps of the scale, as if it were one op."""
+    """``x / scale`` as float32; if ``x`` is a product of integers, by one op with both scales."""
     product = b.products.get(x.ssa)
     if product is None or scale.meta.numel != 1 or x.dtype is not dt.float32:
         wide = b.cast(x, dt.float32)
@@ -41,10 +45,10 @@ def _steps(b: NodeBuilder, x: Value, scale: Value, axis: int, block: int) -> Val
 
 
 def bounded(b: NodeBuilder, steps: Value, zero: Value | None, dtype: DType) -> Value:
-    """Steps rounded to even, plus the zero point in their shape, within the bounds of the type."""
+    """``round(steps) + zero``, clamped to the bounds of an integer type; halves round to even."""
     found, more = b.round(steps), 0
     kept = dtype is dt.int8 and (zero is None or b.evaluated(zero.ssa) is not None)
-    if kept:  # unsigned bytes, which convolutions read, stand for signed ones
+    if kept:  # computed as unsigned bytes, which convolutions and matmuls read (`integer_sums`)
         dtype, more = dt.uint8, 128
     point = None if zero is None else b.evaluated(zero.ssa)
     if point is not None and point.size == 1:
@@ -66,7 +70,10 @@ def quantized(
     b: NodeBuilder, x: Value, scale: Value, zero: Value | None = None, axis: int = 1,
     block_size: int = 0, output_dtype: int = 0, precision: int = 0, saturate: int = 1,
 ) -> Value:  # fmt: skip
-    """``x / scale`` rounded to even, plus the zero point, within the bounds of the type."""
+    """``round(x / scale) + zero``, clamped to the bounds of the type; halves round to even.
+
+    Gives the integers themselves if ``x`` was dequantized with the same scale and zero point.
+    """
     kind = element_type(output_dtype) if output_dtype else dt.uint8 if zero is None else zero.dtype
     if kind.is_float:
         steps = _steps(b, x, scale, axis, block_size)
@@ -82,7 +89,7 @@ def quantized(
 
 
 def _same(b: NodeBuilder, held: Integers, scale: Value, zero: Value | None) -> bool:
-    """Whether integers have one known scale and zero point, these."""
+    """Whether integers have this scale and zero point, each being one known number."""
     other = Integers(held.values, zero, scale)
     point = held.number(b)
     if held.scale is None or point is None or point != other.number(b):
@@ -98,7 +105,7 @@ def dequantized(
     b: NodeBuilder, x: Value, scale: Value, zero: Value | None = None, axis: int = 1,
     block_size: int = 0, output_dtype: int = 0,
 ) -> Value:  # fmt: skip
-    """The integers less the zero point, times the scale: unsigned ones where these are known."""
+    """``(x - zero) * scale``, from the unsigned bytes that stand for ``x`` if there are such."""
     held = Integers(x, zero, scale, axis)
     point, stand_in = held.number(b), b.unsigned.get(x.ssa)
     if stand_in is not None and point is not None:

@@ -1,4 +1,9 @@
-"""Recurrent layers: `pd_op.rnn`, a loop, or unrolled, where the steps are a size of the input."""
+"""Recurrent layers: RNN, GRU and LSTM, with shapes as in ONNX.
+
+`pd_op.rnn`, a loop, computes the usual functions. Other functions, bounds (``clip``), peepholes,
+GRUs that reset before the matmul, and reversed layers with lengths are unrolled, for which the
+number of steps must be known.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,7 @@ from pirkit.runtime.meta import UNKNOWN
 
 _DEFAULTS: Final = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"),
                     "LSTM": ("Sigmoid", "Tanh", "Tanh")}  # fmt: skip
+"""The activation functions of one direction, where a node does not state them."""
 _GATES: Final = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _FUNCTIONS: Final[dict[str, Callable[[NodeBuilder, Value], Value]]] = {
     "Relu": lambda b, x: b.relu(x),
@@ -24,7 +30,7 @@ _FUNCTIONS: Final[dict[str, Callable[[NodeBuilder, Value], Value]]] = {
 }
 
 _MODES: Final[dict[tuple[str, tuple[str, ...], bool], tuple[str, tuple[int, ...]]]] = {
-    # operator, functions, reset first: the mode of `pd_op.rnn`, the gates of ONNX in its order
+    # (operator, functions, linear_before_reset): (mode of `pd_op.rnn`, ONNX's gates in its order)
     ("LSTM", ("Sigmoid", "Tanh", "Tanh"), False): ("LSTM", (0, 2, 3, 1)),
     ("GRU", ("Sigmoid", "Tanh"), True): ("GRU", (1, 0, 2)),
     ("RNN", ("Tanh",), False): ("RNN_TANH", (0,)),
@@ -64,7 +70,7 @@ def _looped(
 
 
 def _zeros(b: NodeBuilder, x: Value, shape: tuple[int, int, int]) -> Value:
-    """First states of a batch that may be unknown: the size of the second axis of ``x``."""
+    """Initial states. An unknown batch size is computed: it is that of the second axis of ``x``."""
     if UNKNOWN not in shape:
         return b.const(0.0, x.dtype, shape)
     first, _, last = (b.array(np.asarray([n], np.int64)) for n in shape)
@@ -73,7 +79,11 @@ def _zeros(b: NodeBuilder, x: Value, shape: tuple[int, int, int]) -> Value:
 
 
 class _Cell:
-    """One direction of a layer: its weights, cut by direction, and its functions."""
+    """One direction of a layer: its weights and functions.
+
+    ``given`` has the weights of ONNX without the dimension of directions: ``w`` ``[gates * hidden,
+    input]``, ``r`` ``[gates * hidden, hidden]``, ``b`` ``[2 * gates * hidden]``, ``p`` (peepholes).
+    """
 
     def __init__(self, b: NodeBuilder, kind: str, names: Sequence[str], given: dict[str, Any],
                  hidden: int, clip: float | None, reset_first: bool) -> None:  # fmt: skip
@@ -101,7 +111,7 @@ class _Cell:
         return self.b.cut(x, x.rank - 1, number * self.hidden, (number + 1) * self.hidden)
 
     def projected(self, x: Value) -> Value:
-        """All steps times the input weights at once."""
+        """The input weights applied to all steps in one matmul."""
         found = self.b.matmul(x, self.w, transpose_y=True)
         return found if self.wb is None else self.b.add(found, self.wb)
 
@@ -154,7 +164,7 @@ def _unrolled(
     lengths: Value | None, starts: Sequence[Value | None], *, clip: float | None,
     reset_first: bool, reverse: bool,
 ) -> tuple[Value, list[Value]]:  # fmt: skip
-    """The same, step by step."""
+    """The same as `_looped`, with the ops of each step."""
     recurrent, (h0, c0) = given["r"], starts
     assert recurrent is not None
     (steps, batch, _), (two, _, hidden) = b.static(x), recurrent.shape

@@ -1,4 +1,4 @@
-"""Reductions, scans and orders."""
+"""Reductions, cumulative sums and products, arg-reductions, `TopK` and `Unique`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _best(op: str) -> Reduce:
 
 
 def _of_nothing(b: NodeBuilder, op: str, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
-    """The bound of the element type."""
+    """The maximum or minimum of no elements: the bound of the element type."""
     kept = [(1 if d in axes else n) for d, n in enumerate(x.shape) if keep or d not in axes]
     low = op == "max"
     if x.dtype.is_float:
@@ -84,7 +84,7 @@ def _enter(name: str, reduce: Reduce) -> None:
 
 
 def _pointwise(b: NodeBuilder, name: str, x: Value) -> Value:
-    """A reduction over no dimension."""
+    """A reduction over no dimensions: only its element-wise part remains."""
     if name in ("ReduceL1", "ReduceL2"):
         return b.abs(x)
     if name == "ReduceSumSquare":

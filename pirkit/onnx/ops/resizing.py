@@ -1,4 +1,4 @@
-"""Resizing and sampling of images."""
+"""Resizing and sampling of images, and operators on boxes of object detection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ Array = np.ndarray[Any, Any]
 def _places(
     n: int, size: int, scale: float, mode: str, corners: tuple[float, float]
 ) -> Array:  # fmt: skip
-    """For each output its coordinate in an input of ``n`` elements."""
+    """The coordinate in an input of ``n`` elements of each of ``size`` outputs.
+
+    ``mode`` is ONNX's ``coordinate_transformation_mode``; ``corners`` are the bounds of the region
+    of interest. The formulas are those of the operator `Resize`.
+    """
     i = np.arange(size, dtype=np.float64)
     if mode == "align_corners":
         whole = scale * n  # the standard does not round it
@@ -42,7 +46,7 @@ def _places(
 
 
 def _nearest(places: Array, how: str) -> Array:
-    """The element that stands for each coordinate."""
+    """The index of the element nearest to each coordinate; may be out of range."""
     if how in ("floor", "ceil"):
         return np.floor(places) if how == "floor" else np.ceil(places)
     return np.ceil(places - 0.5) if how == "round_prefer_floor" else np.floor(places + 0.5)
@@ -51,7 +55,7 @@ def _nearest(places: Array, how: str) -> Array:
 def _weights(
     mode: str, places: Array, n: int, scale: float, antialias: bool, cubic: float, exclude: bool
 ) -> Array:
-    """A matrix of ``len(places)`` rows and ``n`` columns that interpolates."""
+    """The interpolation as a matrix of ``len(places)`` rows and ``n`` columns."""
     stretch = max(1.0, 1.0 / scale) if antialias else 1.0
     reach = math.ceil((2 if mode == "cubic" else 1) * stretch) + 1
     found: Array = np.zeros((len(places), n))
@@ -82,7 +86,8 @@ def _(
     keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Value:  # fmt: skip
-    """Each axis in turn: a selection for the nearest element, else a product with a matrix."""
+    """By an op for images where one computes the same (`_native`), else axis by axis: a selection
+    for ``nearest``, a matmul for the other modes."""
     transform = coordinate_transformation_mode
     if b.node.op_type == "Upsample" or b.opset < 11:
         scales, transform = (roi if scales is None else scales), "asymmetric"
@@ -140,12 +145,12 @@ def _native(
     b: NodeBuilder, x: Value, dims: list[int], ratios: list[float], out: list[int], mode: str,
     transform: str, nearest: str, antialias: bool, cubic: float, exclude: bool,
 ) -> Value | None:  # fmt: skip
-    """Images by pirkit's op, where it computes the same."""
+    """The resize of an image by one op; None where no op computes the same."""
     factor = {**dict.fromkeys(range(x.rank), 1.0), **dict(zip(dims, ratios, strict=True))}
     if x.rank != 4 or antialias or factor[0] != 1 or factor[1] != 1 or x.dtype is not dt.float32:
         return None
     sizes: dict[str, Any]
-    if UNKNOWN in x.shape:  # sizes are those times integers
+    if UNKNOWN in x.shape:  # the result has those sizes times integers
         if not all(factor[d].is_integer() for d in (2, 3)) or transform == "align_corners":
             return None
         sizes, large = {"scale": (factor[2], factor[3])}, factor[2] > 1 and factor[3] > 1
@@ -180,7 +185,10 @@ def _(
 
 
 def _cubic_samples(b: NodeBuilder, x: Value, grid: Value, corners: bool, padding: str) -> Value:
-    """The weighted sum of sixteen neighbors, each of them sampled where it lies."""
+    """The weighted sum of the sixteen nearest pixels, each read by `grid_sample` at its place.
+
+    So padding modes apply to each pixel, as ONNX says.
+    """
     if x.rank != 4:
         raise b.unsupported("of volumes with cubic interpolation has no rule")
     steps = [b.const((size - corners) / 2, grid.dtype) for size in (x.shape[3], x.shape[2])]
@@ -210,7 +218,7 @@ def _cubic_samples(b: NodeBuilder, x: Value, grid: Value, corners: bool, padding
 
 
 def _cubic_weight(b: NodeBuilder, far: Value, is_near: bool) -> Value:
-    """Keys' kernel with a = -0.75 at a distance, up to 1 or beyond."""
+    """Keys' cubic kernel, a = -0.75, at the distance ``far``: up to 1 (``is_near``), or 1 to 2."""
     terms = (1.25, -2.25, 0.0, 1.0) if is_near else (-0.75, 3.75, -6.0, 3.0)
     found = b.const(terms[0], far.dtype)
     for term in terms[1:]:

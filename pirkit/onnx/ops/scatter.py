@@ -1,4 +1,4 @@
-"""Writes at given places."""
+"""Scatters: writes at given indices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _(
 
 @rule("ScatterND")
 def _(b: NodeBuilder, x: Value, indices: Value, updates: Value, reduction: str = "none") -> Value:
-    """As a scatter along one axis: the indexed dimensions are one, and so are the others."""
+    """A scatter along one axis of a matrix, whose rows are the indexed dimensions flattened."""
     shape, places = b.static(x), b.static(indices)
     depth = places[-1]
     count = int(np.prod(places[:-1]))

@@ -1,4 +1,7 @@
-"""Sequences of tensors, whose lengths are known: lists of values while the graph is read."""
+"""Sequences and optional values, which exist only while the graph is read.
+
+A sequence is a Python list of values, so that its length and all positions must be known.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def _(b: NodeBuilder, sequence: list[Value]) -> Value:
 
 @rule("Optional", "OptionalGetElement")
 def _(b: NodeBuilder, x: Any = None, type: Any = None) -> Any:
-    """A value that may be absent; which one is, is known while the graph is read."""
+    """A value, or None if it is absent; that is known while the graph is read."""
     return x
 
 

@@ -1,4 +1,4 @@
-"""Other shapes and orders of the same elements, and parts of them."""
+"""Reshapes, transposes, slices, padding: elements in other shapes and orders."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _(
             bounds.append((d, s, min(e, 2**31 - 1), step))
             continue
         low, high, step = slice(s, max(e, -size - 1) if step < 0 else e, step).indices(size)
-        if step < 0:  # the same from behind
+        if step < 0:  # the same elements of the flipped dimension, forward
             flipped.append(d)
             low, high, step = size - 1 - low, size - 1 - high, -step
         bounds.append((d, low, max(high, low), step))
@@ -145,7 +145,7 @@ def _sliced(
     b: NodeBuilder, x: Value, begin: Value | None, end: Value | None, along: Value | None,
     by: Value | None,
 ) -> Value:  # fmt: skip
-    """A slice whose bounds are computed at run time."""
+    """A slice whose bounds are computed at run time; steps must be 1 (else PK0406)."""
     assert begin is not None
     assert end is not None
     steps, axes = b.integers_of(by, "steps"), b.integers_of(along, "axes")
@@ -163,7 +163,7 @@ def _sliced(
 @rule("Expand")
 def _(b: NodeBuilder, x: Value, shape: Value) -> Value:
     known = b.evaluated(shape.ssa)
-    if known is None:  # both may spread, which `expand` does not do
+    if known is None:  # both shapes may broadcast, which `expand` does not do
         ones = b.full_with_tensor(b.const(1, x.dtype), shape=shape, dtype=x.dtype)
         return b.logical_and(x, ones) if x.dtype is dt.bool_ else b.multiply(x, ones)
     if UNKNOWN in x.shape:
@@ -239,7 +239,7 @@ def _(b: NodeBuilder, x: Value, k: Value | None = None, upper: int = 1) -> Value
 
 @rule("ReverseSequence")
 def _(b: NodeBuilder, x: Value, lengths: Value, batch_axis: int = 1, time_axis: int = 0) -> Value:
-    """Element ``t`` of a row of length ``n`` comes from ``n - 1 - t``, behind it from ``t``."""
+    """In a row of length ``n``, element ``t < n`` is taken from ``n - 1 - t``, others stay."""
     times = b.static(x)[time_axis]
     place = b.arange(start=0, end=times, step=1, dtype=dt.int64)
     shape = [1] * x.rank

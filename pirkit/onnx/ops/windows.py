@@ -1,4 +1,4 @@
-"""Convolutions and pooling."""
+"""Convolutions, transposed convolutions and pooling, and their inverses `MaxUnpool`, `Col2Im`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,10 @@ def _(
     output_shape: Sequence[int] | None = None, pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Value:  # fmt: skip
-    """Padding that cuts off is that of the op; where some adds, all of it is done afterwards."""
+    """Padding cuts the result: by the op itself, if no side is negative (``output_padding`` adds).
+
+    Else the op computes the full result, which `_resized` cuts and pads.
+    """
     rank = x.rank - 2
     steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
     extra = list(output_padding or [0] * rank)
@@ -102,7 +105,10 @@ def _(
 
 
 def _resized(b: NodeBuilder, out: Value, full: Sequence[int], cut: Sequence[int]) -> Value:
-    """A result of the spatial sizes ``full`` with so much cut off at each end, or added."""
+    """``out``, of spatial sizes ``full``, cut at both ends of each dimension, or padded by zeros.
+
+    ``cut`` has two numbers for each dimension; a negative one pads.
+    """
     more = [(0, 0), (0, 0)]
     for d, (low, high, size) in enumerate(zip(cut[::2], cut[1::2], full, strict=True), 2):
         if low > 0 or high > 0:
@@ -120,7 +126,7 @@ def _ceiled(
     sizes: Sequence[int], kernel: Sequence[int], steps: Sequence[int], spread: Sequence[int],
     pads: list[Pair],
 ) -> list[Pair]:  # fmt: skip
-    """Padding that makes the last window whole, of those that begin inside of the input."""
+    """Padding for ``ceil_mode``, by which the last window that begins inside the input fits."""
     found: list[Pair] = []
     for n, k, s, d, (low, high) in zip(sizes, kernel, steps, spread, pads, strict=True):
         span = (k - 1) * d + 1
@@ -134,7 +140,7 @@ def _ceiled(
 def _windows(
     b: NodeBuilder, x: Value, kernel: Sequence[int], steps: Sequence[int], spread: Sequence[int]
 ) -> list[Value]:
-    """For each place of the kernel the elements under it, as a strided slice of ``x``."""
+    """For each position in the kernel a strided slice of ``x``: the elements that it meets."""
     sizes = x.shape[2:]
     axes = tuple(range(2, x.rank))
     found: list[Value] = []
@@ -154,6 +160,7 @@ def _geometry(
     b: NodeBuilder, x: Value, kernel: Sequence[int], strides: Any, dilations: Any, pads: Any,
     auto_pad: str, ceil_mode: int,
 ) -> tuple[list[int], list[int], list[Pair]]:  # fmt: skip
+    """Strides, dilations and padding of a pooling."""
     rank = x.rank - 2
     steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
     padding = around(b, x.shape[2:], kernel, steps, spread, pads, auto_pad)
@@ -163,7 +170,7 @@ def _geometry(
 
 
 def _pooled_bytes(b: NodeBuilder, x: Value, pool: Callable[[Value], Value]) -> Value:
-    """The maximum of windows of bytes, through floats, which hold them exactly."""
+    """Max pooling of bytes, in float32, which holds them exactly."""
     data, more = unsigned(b, x)
     found = b.cast(pool(b.cast(data, dt.float32)), dt.uint8)
     return signed(b, found) if more else found
@@ -189,7 +196,7 @@ def _(
                        padding_algorithm="EXPLICIT")  # fmt: skip
         held = b.quantized.get(x.ssa)
         if held is not None and held.scale.meta.numel == 1 and held.values.dtype.itemsize == 1:
-            # The maximum of integers, which is what a quantization after it gives again.
+            # The maximum of the integers: a quantization after it then gives them unchanged.
             found = _pooled_bytes(b, held.values, pool)
             return dequantized(b, found, held.scale, held.zero)
         if x.dtype in (dt.int8, dt.uint8):
@@ -226,9 +233,9 @@ def _averaged(
     b: NodeBuilder, x: Value, kernel: Sequence[int], steps: Sequence[int], spread: Sequence[int],
     padding: list[Pair], pads: list[Pair], count_pad: bool,
 ) -> Value:  # fmt: skip
-    """A sum of slices, divided by how many elements each window has."""
+    """Average pooling as a sum of slices, divided by the number of elements of each window."""
     ones = np.ones(b.static(x)[2:], np.float32)
-    if count_pad:  # what rounding up added is never counted
+    if count_pad:  # padding that `ceil_mode` added is never counted
         ones = np.pad(ones, pads, constant_values=1.0)
         extra = [(low - p[0], high - p[1]) for (low, high), p in zip(padding, pads, strict=True)]
         ones = np.pad(ones, extra)
@@ -303,7 +310,7 @@ def _(
     kernel_shape: Sequence[int], pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Value:  # fmt: skip
-    """Each element at the place in the whole output that it came from."""
+    """Each element at its index in the flattened output, zeros elsewhere."""
     rank = x.rank - 2
     steps, padding = list(strides or [1] * rank), list(pads or [0] * 2 * rank)
     inner = [(n - 1) * s + k - padding[d] - padding[d + rank]
@@ -353,7 +360,7 @@ def _(
         return b.fold(x, output_sizes=tuple(size), kernel_sizes=tuple(kernel),
                       strides=tuple(moves), paddings=tuple(sides),
                       dilations=tuple(steps))  # fmt: skip
-    # The place of each element of a window in the padded image, windows last.
+    # Flat indices in the padded image, ``[positions in the window, windows]``.
     padded = [n + sides[k] + sides[k + rank] for k, n in enumerate(size)]
     place = np.zeros((1, 1), np.int64)
     for n, taps, move, step in zip(padded, kernel, moves, steps, strict=True):

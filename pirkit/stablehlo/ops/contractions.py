@@ -42,7 +42,7 @@ def _(
 def _matrix(
     b: HloBuilder, x: Value, batch: Sequence[int], over: Sequence[int], last: bool
 ) -> Value:
-    """Batches of matrices, of which the contracted dimensions are the columns, or the rows."""
+    """``x`` as batches of matrices: ``[..., free, contracted]``, or without ``last`` transposed."""
     free = [d for d in range(x.rank) if d not in batch and d not in over]
     order = [*batch, *free, *over] if last else [*batch, *over, *free]
     sizes = [prod([x.shape[d] for d in dims]) for dims in ((free, over) if last else (over, free))]
@@ -58,7 +58,11 @@ def _(
     lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
     window_reversal: Sequence[bool] | None = None,
 ) -> Value:  # fmt: skip
-    """In the layout [N, C, ...] with filters [O, I, ...], to which the dimensions are moved."""
+    """A convolution, transposed before to images [N, C, ...] and filters [O, I, ...].
+
+    Attributes come in ``window`` (pretty form) or one by one (generic form). Integers are computed
+    in float64, whose results are rounded.
+    """
     given: Mapping[str, Any] = window or {}
     rank = x.rank - 2
     if not 1 <= rank <= 3:
@@ -83,7 +87,7 @@ def _(
         x = b.reshape(moved, (n // groups, groups * c, *sizes))
         feature_group_count = groups
     low, high = [int(pad[0]) for pad in pads], [int(pad[1]) for pad in pads]
-    # What pads both sides alike is the convolution's; the rest is done before.
+    # Equal padding of both sides is left to the op; the rest is applied before.
     even = [n if n == m and n > 0 and not any(inner) else 0
             for n, m in zip(low, high, strict=True)]  # fmt: skip
     low = [0, 0, *(n - m for n, m in zip(low, even, strict=True))]
@@ -104,6 +108,6 @@ def _(
 
 
 def _order(names: Sequence[str], first: str, second: str) -> list[int]:
-    """The dimensions of a layout in the order: the two that have names, and those with numbers."""
+    """The permutation of a layout to ``first``, ``second``, and spatial dimensions in order."""
     spatial = [str(i) for i in range(len(names) - 2)]
     return [list(names).index(n) for n in (first, second, *spatial)]

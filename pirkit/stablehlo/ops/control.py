@@ -1,4 +1,4 @@
-"""Branches, loops, calls, and what only stands for its operands."""
+"""Branches, loops, calls, and operations that return their operands unchanged."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ from pirkit.stablehlo.nodes import Block
 from pirkit.stablehlo.rules import RULES, rule
 
 _CALLS: Final = 64
-"""How deep calls of functions nest; jax writes no recursion."""
+"""The deepest nesting of calls; jax writes no recursion."""
 
 
 def called(b: HloBuilder, name: str, values: Sequence[Value]) -> list[Value]:
-    """The results of a function of the module, whose body is emitted here."""
+    """The results of a function of the module, inlined here.
+
+    Raises ParseError for an unknown function (PK0103) or other argument types (PK0105).
+    """
     function = b.module.functions.get(name)
     if function is None:
         raise b.malformed(f"there is no function @{name}", "PK0103")
@@ -49,7 +52,7 @@ def _(
     b: HloBuilder, *values: Value, name: str, decomposition: str = "",
     composite_attributes: Any = None, version: int = 0, composite_regions: Any = None,
 ) -> Any:  # fmt: skip
-    """An operation of another dialect, which has a rule of its own or is called."""
+    """An operation of another dialect: by its rule if it has one, else by its decomposition."""
     own = RULES.get(name)
     return (
         called(b, decomposition, values)
@@ -60,7 +63,7 @@ def _(
 
 @rule("custom_call")
 def _(b: HloBuilder, *values: Value, call_target_name: str, **attributes: Any) -> Any:
-    """A function of a library, by its name."""
+    """A call of a library function, by the rule ``custom_call:target``."""
     own = RULES.get(f"custom_call:{call_target_name}")
     if own is None:
         raise b.unsupported(f"of @{call_target_name} has no rule",
@@ -75,6 +78,7 @@ def _(b: HloBuilder, *values: Value) -> tuple[Value, ...]:
 
 
 _ALIKE = ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement")
+"""Custom calls that are the identity on one device."""
 
 
 @rule(*(f"custom_call:{name}" for name in _ALIKE))
@@ -86,6 +90,7 @@ def _(b: HloBuilder, x: Value) -> Value:
 
 
 def _branch(b: HloBuilder, body: Block, types: Sequence[TensorMeta]) -> Region:
+    """The region of a branch. Raises ParseError (PK0105) for results of other types."""
     block = RegionBlock()
     with b.inside(block):
         results = b.run(body, [])
@@ -96,7 +101,7 @@ def _branch(b: HloBuilder, body: Block, types: Sequence[TensorMeta]) -> Region:
 
 
 def _yielded(b: HloBuilder, block: RegionBlock, values: Sequence[Value], first: Any = ()) -> None:
-    """The end of a region: values from outside, and its own arguments, are copied."""
+    """End a region by a yield; values from outside and the region's arguments are copied."""
     own = [b.assign(v) if v.ssa.owner is block or v.ssa.owner.parent is not block else v
            for v in values]  # fmt: skip
     b.insert(create("pir.yield", [*first, *(v.ssa for v in own)]))
@@ -109,7 +114,7 @@ def _metas(b: HloBuilder) -> list[TensorMeta]:
 def _if(
     b: HloBuilder, condition: Value, regions: Sequence[Any], types: Sequence[TensorMeta]
 ) -> list[Value]:
-    """A branch of two regions, or functions that make them."""
+    """A `pd_op.if`; ``regions`` are functions that make its two regions."""
     made = b.insert(create("pd_op.if", (condition.ssa,), [type_of(t) for t in types],
                            regions=[region() for region in regions]))  # fmt: skip
     return [b.wrap(r) for r in made.results]
@@ -123,7 +128,7 @@ def _(b: HloBuilder, condition: Value) -> list[Value]:
 
 @rule("case")
 def _(b: HloBuilder, index: Value) -> list[Value]:
-    """Branches by number; one out of range takes the last."""
+    """Nested branches; an index that is out of range takes the last one."""
     types, bodies = _metas(b), b.node.regions
 
     def rest(number: int) -> list[Value]:
@@ -150,7 +155,7 @@ def _(b: HloBuilder, index: Value) -> list[Value]:
 
 @rule("while")
 def _(b: HloBuilder, *state: Value) -> list[Value]:
-    """The test stands before the loop and at the end of each iteration."""
+    """A `pd_op.while`, whose condition is emitted before the loop and at the end of its body."""
     test, iteration = b.node.regions
     (holds,) = b.run(test, state)
     if holds.dtype is not dt.bool_ or holds.shape:

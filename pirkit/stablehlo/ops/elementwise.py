@@ -1,4 +1,4 @@
-"""Arithmetic, comparison and logic, element by element."""
+"""Arithmetic, comparison, logic and conversion, element by element."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNARY: Final = {
 }  # fmt: skip
 
 _BINARY: Final = {
-    # operation: op, op of booleans, whether it depends on the order of unsigned numbers
+    # operation: (op, op of booleans, whether the result depends on the order of numbers)
     "add": ("add", "logical_or", False), "subtract": ("subtract", "logical_xor", False),
     "multiply": ("multiply", "logical_and", False), "and": ("bitwise_and", "logical_and", False),
     "or": ("bitwise_or", "logical_or", False), "xor": ("bitwise_xor", "logical_xor", False),
@@ -36,6 +36,7 @@ _BINARY: Final = {
 }  # fmt: skip
 
 BINARY: Final = {f"stablehlo.{name}": ops for name, ops in _BINARY.items()}
+"""The same by full names, for those who recognize regions."""
 
 _COMPARED: Final = {
     "EQ": "equal", "NE": "not_equal", "LT": "less_than", "LE": "less_equal", "GT": "greater_than",
@@ -89,7 +90,7 @@ def _(b: HloBuilder, x: Value) -> Value:
 
 @rule("sign")
 def _(b: HloBuilder, x: Value) -> Value:
-    """Of NaN it is NaN, of -0 it is -0; both are their own sum with a sign of 0."""
+    """The sign of NaN is NaN. That of -0 is 0 here, and -0 in StableHLO."""
     if b.ins[0].element.startswith("ui"):
         return b.cast(b.apply("not_equal", x, b.filled(0, x.dtype)), x.dtype)
     return b.apply("sign", x)
@@ -102,7 +103,7 @@ def _(b: HloBuilder, x: Value, result_accuracy: Any = None) -> Value:
 
 @rule("cbrt")
 def _(b: HloBuilder, x: Value, result_accuracy: Any = None) -> Value:
-    """A power of the size, with a step of Newton's method, which makes it exact for cubes."""
+    """``|x| ** (1 / 3)`` and one step of Newton's method, which makes it exact for cubes."""
     wide = b.wide(x)
     size = b.abs(wide)
     root = b.power(size, 1 / 3)
@@ -114,7 +115,7 @@ def _(b: HloBuilder, x: Value, result_accuracy: Any = None) -> Value:
 
 @rule("round_nearest_afz")
 def _(b: HloBuilder, x: Value) -> Value:
-    """Halves go away from zero."""
+    """Halves are rounded away from zero."""
     size = b.abs(x)
     below = b.floor(size)
     up = b.greater_equal(b.subtract(size, below), b.const(0.5, x.dtype))
@@ -128,7 +129,7 @@ def _(b: HloBuilder, x: Value, y: Value) -> Value:
 
 @rule("remainder")
 def _(b: HloBuilder, x: Value, y: Value) -> Value:
-    """It has the sign of the dividend."""
+    """The remainder has the sign of the dividend."""
     return remainder_of(b, x, y, b.ins[0])
 
 
@@ -144,9 +145,9 @@ def _(b: HloBuilder, x: Value, y: Value) -> Value:
 def _(
     b: HloBuilder, x: Value, y: Value, comparison_direction: str, compare_type: str = ""
 ) -> Value:
-    """In the total order of floats NaN is one number, the largest, and both zeros are equal.
+    """TOTALORDER is computed with all NaN equal and largest, and both zeros equal.
 
-    jax gives all NaN the same bits, and zeros the same sign, before it compares so.
+    That suffices for jax, which gives all NaN the same bits, and zeros the same sign, before.
     """
     if compare_type not in ("", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"):
         raise b.malformed(f"no elements are compared as `{compare_type}`")
@@ -177,7 +178,7 @@ def _(b: HloBuilder, low: Value, x: Value, high: Value) -> Value:
 
 @rule("convert")
 def _(b: HloBuilder, x: Value) -> Value:
-    """A number as another element type; floats lose what is after the point."""
+    """A number as another element type; a conversion of floats to integers truncates."""
     source, to = b.ins[0], b.outs[0]
     if to.dtype is dt.bool_:
         return b.apply("not_equal", x, b.filled(0, x.dtype)) if x.dtype is not dt.bool_ else x
@@ -196,7 +197,7 @@ def _(b: HloBuilder, x: Value) -> Value:
 def _(
     b: HloBuilder, x: Value, format: str = "", exponent_bits: int = 0, mantissa_bits: int = 0
 ) -> Value:
-    """Rounding to a format that an element type has."""
+    """Rounding to the format of a narrower element type."""
     formats = {"e5m10": dt.float16, "e8m7": dt.bfloat16, "e8m23": dt.float32, "e11m52": dt.float64}
     name = format or f"e{exponent_bits}m{mantissa_bits}"
     if name not in formats:

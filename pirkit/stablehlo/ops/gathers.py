@@ -1,4 +1,4 @@
-"""Gather, scatter, and the scatter of windows' chosen elements."""
+"""`gather`, `scatter` and `select_and_scatter`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pirkit.stablehlo.ops.windows import Window
 from pirkit.stablehlo.rules import rule
 
 _REDUCED: Final = {"add": "add", "multiply": "mul", "maximum": "amax", "minimum": "amin"}
-"""Combiners that `put_along_axis` has for places that are named twice."""
+"""Combiner -> the ``reduce`` of `put_along_axis`, for indices that occur more than once."""
 
 
 def _starts(b: HloBuilder, indices: Value, vector_dim: int) -> list[Value]:
-    """The components of the index vectors, each as a tensor of the other dimensions, of int64."""
+    """The components of the index vectors, each an int64 tensor of the other dimensions."""
     if vector_dim == indices.rank:
         indices = b.reshape(indices, (*indices.shape, 1))
     wide = b.cast(indices, dt.int64)
@@ -32,7 +32,7 @@ def _starts(b: HloBuilder, indices: Value, vector_dim: int) -> list[Value]:
 
 
 def _along(b: HloBuilder, numbers: Value, axes: Sequence[int], rank: int) -> Value:
-    """``numbers``, whose dimensions are ``axes`` of a tensor of that rank, to be broadcast."""
+    """``numbers`` in a shape that broadcasts: its dimensions are ``axes`` of a larger tensor."""
     shape = [1] * rank
     for size, axis in zip(numbers.shape, axes, strict=True):
         shape[axis] = size
@@ -40,10 +40,13 @@ def _along(b: HloBuilder, numbers: Value, axes: Sequence[int], rank: int) -> Val
 
 
 class Windows:
-    """The places of the elements of windows: where in the operand each element of a tensor is.
+    """The windows of a gather or scatter: for each element its index in the operand.
 
-    ``window_dims`` are the dimensions of the tensor that run through a window, the others run
-    through the index vectors; ``skipped`` are those of the operand that a window does not have.
+    ``shape`` is that of the operand, ``result`` that of the gathered tensor or the updates. Its
+    ``window_dims`` run through a window, the others through the index vectors, whose components are
+    along ``vector_dim`` of ``indices``. Of the operand's dimensions, ``mapped`` are those that the
+    components index, ``skipped`` those that a window does not have, and ``batches`` those that run
+    in parallel with the ``index_batches`` of the indices.
     """
 
     def __init__(
@@ -67,7 +70,7 @@ class Windows:
             self.starts[d] = _along(b, b.counted(result[at]), [at], self.rank)
 
     def clamp(self) -> None:
-        """Move windows inside of the operand."""
+        """Move windows that reach beyond the operand inside."""
         b = self.b
         for d, start in self.starts.items():
             room = self.shape[d] - self.sizes.get(d, 1)
@@ -75,7 +78,7 @@ class Windows:
                                        b.const(room, dt.int64))  # fmt: skip
 
     def inside(self) -> Value | None:
-        """Whether a window lies inside of the operand; None if there are no index vectors."""
+        """Whether each window lies inside the operand; None if nothing is indexed."""
         b, found = self.b, None
         for d, start in self.starts.items():
             room = self.shape[d] - self.sizes.get(d, 1)
@@ -85,7 +88,7 @@ class Windows:
         return found
 
     def flat(self) -> Value:
-        """The place of each element in the flattened operand, to be broadcast."""
+        """The index of each element in the flattened operand, in a shape to broadcast."""
         b, found = self.b, None
         for d in range(len(self.shape)):
             at = self.starts.get(d)
@@ -104,7 +107,7 @@ def _(
     b: HloBuilder, x: Value, indices: Value, dimension_numbers: Mapping[str, Any],
     slice_sizes: Sequence[int], indices_are_sorted: bool = False,
 ) -> Value:  # fmt: skip
-    """Windows of the operand, which are moved inside where they reach over its end."""
+    """Windows of the operand; those that reach beyond its end are moved inside."""
     held = dimension_numbers
     result = b.outs[0].sizes
     collapsed, mapped = held.get("collapsed_slice_dims", []), held.get("start_index_map", [])
@@ -127,12 +130,12 @@ def _(
 
 
 def _rows(b: HloBuilder, x: Value, windows: Windows, axis: int, result: Sequence[int]) -> Value:
-    """Whole slices of one dimension."""
+    """A gather of whole slices along one dimension, as one `gather` along that axis."""
     at = b.reshape(windows.starts[axis], (-1,))
     found = b.gather(x, at, axis=axis)
     outer = [result[d] for d in windows.outer]
     found = b.reshape(found, (*x.shape[:axis], *outer, *x.shape[axis + 1 :]))
-    # Where each dimension of the result is now: those of the indices stand in place of the axis.
+    # The position in `found` of each dimension of the result: those of the indices replace `axis`.
     places = {d: axis + i for i, d in enumerate(windows.outer)}
     for d, w in windows.inner.items():
         if d != axis:
@@ -146,7 +149,11 @@ def _(
     b: HloBuilder, *values: Value, scatter_dimension_numbers: Mapping[str, Any],
     indices_are_sorted: bool = False, unique_indices: bool = False,
 ) -> Value | tuple[Value, ...]:  # fmt: skip
-    """Windows of updates, but for those that reach over the end of the operand."""
+    """Windows of updates are combined with the operand; those that reach beyond it are left out.
+
+    Raises UnsupportedError (PK0411) for a combiner other than set, add, multiply or an extremum,
+    unless ``unique_indices`` is set.
+    """
     count = (len(values) - 1) // 2
     held = scatter_dimension_numbers
     operands, indices, updates = values[:count], values[count], values[count + 1 :]
@@ -160,7 +167,7 @@ def _(
     )  # fmt: skip
     size = operands[0].meta.numel
     fits, at = windows.inside(), windows.flat()
-    if fits is not None:  # windows outside are written after the end
+    if fits is not None:  # windows outside go to an element after the end
         at = b.where(fits, at, b.const(size, dt.int64))
     at = b.reshape(b.expanded(at, updates[0].shape), (-1,))
     how = combiner_of(b.node.regions[0]) if count == 1 else None
@@ -178,7 +185,7 @@ def _(
 
 
 def _put(b: HloBuilder, x: Value, at: Value, part: Value, how: str) -> Value:
-    """Elements written at places of the flattened tensor; one place more is left out."""
+    """Elements written at indices of the flattened tensor; index ``numel`` is dropped."""
     held = x.dtype
     narrow = how != "assign" and held not in dt.REAL and not held.is_complex
     wide, new = (b.cast(x, dt.int32), b.cast(part, dt.int32)) if narrow else (x, part)
@@ -192,7 +199,10 @@ def _(
     b: HloBuilder, x: Value, source: Value, init: Value, window_dimensions: Sequence[int],
     window_strides: Sequence[int] | None = None, padding: Dense | None = None,
 ) -> Value:  # fmt: skip
-    """The derivative of a maximum over windows: each number goes to the largest of its window."""
+    """The derivative of max or min pooling.
+
+    Each element of ``source`` is added at the first largest or least element of its window.
+    """
     select, scatter = b.node.regions
     chosen = select.nodes[0].attributes.get("comparison_direction")
     if len(select.nodes) != 2 or chosen not in ("GE", "LE") or combiner_of(scatter) != "add":
@@ -205,7 +215,7 @@ def _(
     parts = [b.reshape(p, (1, *p.shape)) for p in window.parts(b, wide)]
     stack = b.concat(parts, 0)
     which = b("pd_op.argmax" if chosen == "GE" else "pd_op.argmin", stack, axis=0)
-    # Places in the flattened padded operand: of the window's first element, and of the others.
+    # Flat indices in the padded operand: of the first element of each window, and offsets in it.
     steps = [prod(wide.shape[d + 1 :]) for d in range(x.rank)]
     offsets = [int(np.dot(place, steps)) for place in np.ndindex(*window.sizes)]
     corner = np.zeros(source.shape, np.int64)

@@ -1,4 +1,4 @@
-"""Unsigned numbers as signed ones of the same bits, division of integers, and bits of floats."""
+"""Unsigned integers as signed ones of the same bits, integer division, shifts, bits of floats."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _WORDS: Final = {1: dt.int8, 2: dt.int16, 4: dt.int32, 8: dt.int64}
 
 
 def as_unsigned(b: HloBuilder, x: Value) -> Value:
-    """The number that bits stand for as an int64; of 64 bits the bits themselves."""
+    """The unsigned number for which ``x`` stands, as int64; for 64 bits, ``x`` itself."""
     if x.dtype is dt.int64:
         return x
     return b.bitwise_and(b.cast(x, dt.int64), b.const((1 << 8 * x.dtype.itemsize) - 1, dt.int64))
 
 
 def as_float(b: HloBuilder, x: Value) -> Value:
-    """The number that bits stand for as a float64: of 64 bits both halves, rounded once."""
+    """The unsigned number for which ``x`` stands, as float64, rounded once."""
     wide = as_unsigned(b, x)
     if x.dtype is not dt.int64:
         return b.cast(wide, dt.float64)
@@ -38,7 +38,7 @@ def as_float(b: HloBuilder, x: Value) -> Value:
 
 
 def as_word(b: HloBuilder, x: Value, to: Tensor) -> Value:
-    """A float as an unsigned number: what 63 bits do not hold is counted from 2 ** 63."""
+    """A float as an unsigned number: the signed one of the same bits."""
     if to.element != "ui64":
         return b.cast(b.cast(x, dt.int64), to.dtype)
     return word_of(b, x)
@@ -53,7 +53,7 @@ def divided(b: HloBuilder, x: Value, y: Value, type_: Tensor) -> Value:
 
 
 def _towards_zero(b: HloBuilder, x: Value, y: Value) -> Value:
-    """One more than the floor where it is negative and there is a rest."""
+    """The floor of the quotient, plus 1 where it is negative and not exact."""
     floored = b.floor_divide(x, y)
     rest = b.subtract(x, b.multiply(floored, y))
     zero = b.const(0, x.dtype)
@@ -62,7 +62,7 @@ def _towards_zero(b: HloBuilder, x: Value, y: Value) -> Value:
 
 
 def remainder_of(b: HloBuilder, x: Value, y: Value, type_: Tensor) -> Value:
-    """The rest of the division towards zero, which has the sign of the dividend."""
+    """The remainder of the division towards zero; it has the sign of the dividend."""
     if x.dtype.is_float:
         wide, by = b.wide(x), b.wide(y)
         size = b.remainder(b.abs(wide), b.abs(by))
@@ -91,7 +91,7 @@ def _down(b: HloBuilder, x: Value, by: int) -> Value:
 
 
 def _ones(b: HloBuilder, x: Value) -> Value:
-    """How many bits are set: sums of pairs, of fours, of bytes (Hacker's Delight, 5-1)."""
+    """The number of set bits, by sums of pairs, fours and bytes (Hacker's Delight, 5-1)."""
     bits = 8 * x.dtype.itemsize
 
     def repeated(byte: int) -> Value:
@@ -109,7 +109,7 @@ def _ones(b: HloBuilder, x: Value) -> Value:
 
 
 def _widened(b: HloBuilder, x: Value) -> tuple[Value, int]:
-    """A word of at least 32 bits with zeros in front, and how many of them are new."""
+    """``x`` zero-extended to at least 32 bits, and the number of bits that were added."""
     if x.dtype.itemsize >= 4:
         return x, 0
     bits = 8 * x.dtype.itemsize
@@ -124,7 +124,7 @@ def _(b: HloBuilder, x: Value) -> Value:
 
 @rule("count_leading_zeros")
 def _(b: HloBuilder, x: Value) -> Value:
-    """The first one moved down to all places after it; zeros are what is left."""
+    """The highest set bit is copied to all lower ones; the bits that are not set are counted."""
     word, new = _widened(b, x)
     bits = 8 * word.dtype.itemsize
     by = 1
@@ -140,7 +140,7 @@ def _(b: HloBuilder, x: Value) -> Value:
 
 @rule("bitcast_convert")
 def _(b: HloBuilder, x: Value) -> Value:
-    """The same bits as another type of the same width, by arithmetic, which is exact."""
+    """The same bits as another type of the same width, by exact arithmetic."""
     source, to = b.ins[0], b.outs[0]
     if source.dtype.itemsize != to.dtype.itemsize or source.sizes != to.sizes:
         raise b.unsupported("to a type of another width has no rule")
@@ -156,7 +156,7 @@ def _(b: HloBuilder, x: Value) -> Value:
 
 
 def _scales(dtype: DType) -> tuple[Any, int, int]:
-    """For each stored exponent the power of two of the last bit; bits of fraction and exponent."""
+    """For each stored exponent the value of the last bit; the widths of fraction and exponent."""
     fraction = _MANTISSA[dtype]
     width = 8 * dtype.itemsize - 1 - fraction
     held = dt.float64 if dtype is dt.float64 else dt.float32
@@ -185,7 +185,7 @@ def float_of_bits(b: HloBuilder, x: Value, dtype: DType) -> Value:
 
 
 def bits_of_float(b: HloBuilder, x: Value) -> Value:
-    """The bits of a float; those of NaN are the usual ones."""
+    """The bits of a float as a signed integer; all NaN give those of the default quiet NaN."""
     dtype = x.dtype
     powers, fraction, width = _scales(dtype)
     held = dt.float64 if dtype is dt.float64 else dt.float32
@@ -193,7 +193,7 @@ def bits_of_float(b: HloBuilder, x: Value) -> Value:
     top = (1 << width) - 1
     wide = b.cast(x, held)
     size = b.abs(wide)
-    # The lowest numbers of the exponents from 1 on: a number belongs to the last not above it.
+    # The least number of each exponent from 1 on: the exponent of a number is found by search.
     bounds = b.array(powers[1:top] * held.np.type(1 << fraction), "bounds")
     flat = b.reshape(size, (-1,))
     exponent = b.cast(b.searchsorted(bounds, flat, right=True), word)
@@ -208,7 +208,7 @@ def bits_of_float(b: HloBuilder, x: Value) -> Value:
     special = b.where(b.isnan(flat), b.const((top << fraction) + (1 << (fraction - 1)), word),
                       b.const(top << fraction, word))  # fmt: skip
     found = b.where(b.isfinite(flat), found, special)
-    # The sign of -0 shows in its quotient.
+    # A comparison with 0 does not see the sign of -0; `copysign` does.
     turned = b.less_than(b.copysign(b.const(1.0, held, flat.shape), b.reshape(wide, (-1,))),
                          b.const(0.0, held))  # fmt: skip
     lowest = b.const(-(1 << (8 * word.itemsize - 1)) if dtype.itemsize >= 4 else 1 << 15, word)

@@ -1,4 +1,4 @@
-"""Transforms of Fourier and linear algebra, and the calls of LAPACK that jax makes on the CPU."""
+"""Fourier transforms, linear algebra, and the calls of LAPACK that jax makes on the CPU."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pirkit.stablehlo.hlo_builder import HloBuilder
 from pirkit.stablehlo.rules import rule
 
 _KINDS: Final = "sdcz"
-"""What the names of LAPACK begin with: float32, float64, complex64, complex128."""
+"""First letters of LAPACK's names: float32, float64, complex64, complex128."""
 
 
 @rule("fft")
 def _(b: HloBuilder, x: Value, fft_type: str, fft_length: Sequence[int]) -> Value:
-    """Over the last dimensions, as many as there are lengths."""
+    """Transforms the last dimensions, one for each length."""
     axes = tuple(range(x.rank - len(fft_length), x.rank))
     how: dict[str, Any] = {"axes": axes, "normalization": "backward"}
     match fft_type:
@@ -50,7 +50,10 @@ def _turned(b: HloBuilder, x: Value) -> Value:
 def _solved(
     b: HloBuilder, x: Value, y: Value, left: bool, lower: bool, unit: bool, how: str
 ) -> Value:
-    """``op(x) @ out = y``, or ``out @ op(x) = y``, which is the transposed one."""
+    """Solves ``op(x) @ out = y``, or ``out @ op(x) = y`` by its transpose.
+
+    ``how`` begins with the first letter of TRANSPOSE, ADJOINT or NO_TRANSPOSE, or is LAPACK's.
+    """
     if how in ("A", "C"):
         x = b.conj(x) if x.dtype.is_complex else x
     is_retyped = how in ("T", "A", "C")
@@ -61,7 +64,7 @@ def _solved(
 
 
 def _letter(b: HloBuilder, name: str, default: str) -> str:
-    """An attribute of a call, which is the number of a letter."""
+    """An attribute of a call, which jax gives as the code of a letter."""
     held: dict[str, int] = b.node.attributes.get("mhlo.backend_config") or {}
     return chr(held[name]) if name in held else default
 
@@ -71,7 +74,7 @@ def _lapack(*names: str) -> Any:
 
 
 def _fine(b: HloBuilder, number: int) -> Value:
-    """The result that says that all went well."""
+    """LAPACK's result ``info``: 0, for success."""
     return b.filled(0, dt.int32, b.outs[number].sizes)
 
 
@@ -89,7 +92,7 @@ def _(b: HloBuilder, x: Value) -> tuple[Value, ...]:
 
 @_lapack("getrf")
 def _(b: HloBuilder, x: Value) -> tuple[Value, ...]:
-    """Pivots count from 1, as LAPACK's; jax subtracts it."""
+    """Pivots count from 1, as in LAPACK; jax subtracts 1."""
     out, pivots, _ = b.lu(x)
     return out, b.cast(pivots, dt.int32), _fine(b, 2)
 
@@ -102,7 +105,7 @@ def _(b: HloBuilder, x: Value) -> tuple[Value, ...]:
 
 @_lapack("gesdd", "gesvd")
 def _(b: HloBuilder, x: Value) -> tuple[Value, ...]:
-    """The results are: the operand, overwritten; the singular values; U; V transposed."""
+    """The results are: the operand, which LAPACK overwrites; singular values; U; V transposed."""
     mode = _letter(b, "mode", "A")
     u, s, v = b.svd(x, full_matrices=mode == "A")
     if mode == "N":  # nothing reads the vectors
@@ -112,7 +115,10 @@ def _(b: HloBuilder, x: Value) -> tuple[Value, ...]:
 
 @_lapack("geqrf")
 def _(b: HloBuilder, x: Value) -> tuple[Value, ...]:
-    """R above the diagonal. Q is kept for the call that makes it of the reflectors below."""
+    """R, and factors of reflectors. `orgqr`, which computes Q from reflectors, finds Q by them.
+
+    No reflectors are computed: Q is remembered in ``b.reflected``.
+    """
     q, r = b.qr(x, mode="complete")
     taus = b.filled(0.0, b.outs[1].dtype, b.outs[1].sizes)
     taus = b.assign(taus)
@@ -122,7 +128,7 @@ def _(b: HloBuilder, x: Value) -> tuple[Value, ...]:
 
 @_lapack("orgqr", "ungqr")
 def _(b: HloBuilder, x: Value, taus: Value) -> Value:
-    """The first columns of the Q whose reflectors the operands are."""
+    """The first columns of Q; the operands must come from `geqrf`."""
     q = b.reflected.get(taus.ssa)
     if q is None:
         raise b.unsupported("of reflectors that no QR factorization beside it made has no rule")
@@ -131,9 +137,9 @@ def _(b: HloBuilder, x: Value, taus: Value) -> Value:
 
 @_lapack("geev")
 def _(b: HloBuilder, x: Value) -> tuple[Value, ...]:
-    """Eigenvalues, of a real matrix as two parts, and the left and right eigenvectors.
+    """Eigenvalues; those of a real matrix as real and imaginary parts.
 
-    Of those of a conjugate pair LAPACK gives the real and the imaginary part; jax joins them.
+    Raises UnsupportedError (PK0411) if eigenvectors are wanted; their results are zeros.
     """
     values, _ = b.eig(x)
     if "V" in (_letter(b, "compute_left", "N"), _letter(b, "compute_right", "N")):

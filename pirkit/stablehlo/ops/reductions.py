@@ -18,16 +18,16 @@ _LOGICAL: Final = {"and": "all", "or": "any", "multiply": "all", "add": "any", "
                    "minimum": "all"}  # fmt: skip
 
 _FIRST: Final = {
-    # As jax writes them: values a0 and places a1 so far, values a2 and places a3 to compare with.
+    # As jax writes them: a0 and a1 are the best value so far and its index, a2 and a3 the next.
     f"{order} a0 a2; NE a0 a0; or v0 v1; EQ a0 a2; LT a1 a3; and v3 v4; or v2 v5;"
     " select v2 a0 a2; select v6 a1 a3; return v7 v8": op
     for order, op in (("GT", "argmax"), ("LT", "argmin"))
 }
-"""Regions that find the first largest or least element, or NaN -> op."""
+"""Form of a region that finds the first largest or least element, or NaN -> op."""
 
 
 def combine(b: HloBuilder, how: str, values: Sequence[Value]) -> Value:
-    """Values combined two by two."""
+    """Values of equal shapes combined in pairs by the binary operation ``how``."""
     held = list(values)
     while len(held) > 1:
         pairs = [RULES[f"stablehlo.{how}"](b, x, y)
@@ -70,7 +70,7 @@ _NEUTRAL: Final = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": n
 
 
 def is_neutral(b: HloBuilder, init: Value, how: str) -> bool:
-    """Whether the first number changes nothing; one of several windows counts it twice else."""
+    """Whether the initial value is the neutral element, which need not be combined at all."""
     number = b.number_of(init)
     wanted = _NEUTRAL[how]
     if init.dtype.is_integer and np.isinf(wanted):
@@ -80,7 +80,7 @@ def is_neutral(b: HloBuilder, init: Value, how: str) -> bool:
 
 
 def reduced(b: HloBuilder, x: Value, how: str, dimensions: Sequence[int]) -> Value | None:
-    """A reduction that an op computes; None for one that no op does."""
+    """A reduction by one op; None if no op computes it."""
     axis = tuple(dimensions)
     if x.dtype is dt.bool_:
         return b(f"pd_op.{_LOGICAL[how]}", x, axis=axis) if how in _LOGICAL else None
@@ -122,7 +122,7 @@ def _by_region(
 def _first(
     b: HloBuilder, op: str, operands: Sequence[Value], axis: int
 ) -> tuple[Value, ...] | None:
-    """The first largest or least element and its place; None for places of another kind."""
+    """The first largest or least element and its index; None if indices are not an `iota`."""
     x, places = operands
     if not b.is_iota(places, axis) or x.dtype.is_complex:
         return None
@@ -136,7 +136,7 @@ def _first(
 def _halved(
     b: HloBuilder, values: Sequence[Value], dimensions: Sequence[int], step: Any
 ) -> list[Value]:
-    """One half of the elements combined with the other, until one is left; the order is kept."""
+    """Adjacent elements combined by ``step``, until one is left; their order is kept."""
     rank = values[0].rank
     kept = [d for d in range(rank) if d not in dimensions]
     rest = tuple([values[0].shape[d] for d in kept])

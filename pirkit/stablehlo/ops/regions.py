@@ -1,4 +1,4 @@
-"""Recognizes the computation of regions of reductions, scatters and sorts by their form."""
+"""Recognizes what the regions of reductions, scatters and sorts compute, by their form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _ORDERED: Final = ("stablehlo.subtract", "stablehlo.atan2")
 
 
 def combiner_of(block: Block) -> str | None:
-    """The operation that combines an old and a new number; ``second`` takes the new one."""
+    """The binary operation of a region of two arguments, without its dialect.
+
+    ``second`` is a region that returns its second argument; None is any other region.
+    """
     *nodes, last = block.nodes
     if len(block.names) != 2 or len(last.operands) != 1:
         return None
@@ -28,7 +31,7 @@ def combiner_of(block: Block) -> str | None:
 
 
 def form_of(block: Block) -> str:
-    """The nodes of a region as text, in which values are numbered in the order of the block."""
+    """A region as text that does not depend on names: arguments a0..., results v0..."""
     numbers = {name: f"a{i}" for i, name in enumerate(block.names)}
     lines: list[str] = []
     for node in block.nodes:

@@ -1,4 +1,4 @@
-"""Sorts, whose order is what a region computes of two elements."""
+"""Sorts, whose region compares two elements, and the largest elements (`top_k`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ORDERS: Final = {"LT": False, "GT": True}
 
 
 class Key(NamedTuple):
-    """A sort key: a part of the region, of one operand."""
+    """A sort key: a part of the region that computes it from an element of one operand."""
 
     operand: int
     nodes: Block
@@ -28,7 +28,7 @@ class Key(NamedTuple):
 
 
 def keys_of(block: Block) -> list[Key] | None:
-    """The keys of a comparison of elements, the first first; None for one of another form.
+    """The keys of a comparison, the most significant first; None for another form.
 
     A comparison is `k(x) < k(y)`, or that or `k(x) == k(y)` and a comparison by further keys.
     """
@@ -71,7 +71,7 @@ def _key(block: Block, made: Mapping[str, Node], node: Node) -> Key | None:
 
 
 def _part(block: Block, made: Mapping[str, Node], name: str) -> tuple[Block, list[int]]:
-    """The nodes that a value depends on, as a block of one argument, and the arguments."""
+    """The nodes on which a value depends, as a block; positions of the arguments that it reads."""
     needed: set[str] = set()
     stack = [name]
     while stack:
@@ -91,9 +91,9 @@ def _part(block: Block, made: Mapping[str, Node], name: str) -> tuple[Block, lis
 def _(
     b: HloBuilder, *values: Value, dimension: int = -1, is_stable: bool = False
 ) -> tuple[Value, ...]:
-    """By the last key first, and then by those before it, which leaves the order of equal ones.
+    """Stable sorts, by the least significant key first.
 
-    NaN comes after the numbers, and in front of them in a descending order; zeros are equal.
+    NaN comes after the numbers, and before them in descending order; both zeros are equal.
     """
     axis = normalize_axis_index(dimension, values[0].rank)
     keys = keys_of(b.node.regions[0])
@@ -120,7 +120,10 @@ def _(
 def _(
     b: HloBuilder, x: Value, k: int = 0, largest: bool = True, **_: object
 ) -> tuple[Value, Value]:
-    """The ``k`` largest elements of each row; of equal ones the first."""
+    """The ``k`` largest or least elements of each row, and their indices; of equal ones the first.
+
+    ``k`` is the size of the result.
+    """
     count = b.outs[0].sizes[-1]
     held = x if x.dtype in (*dt.FLOATS, *dt.INTS) else b.cast(x, dt.int32)
     keys = b.ordered(held, b.ins[0])

@@ -1,4 +1,4 @@
-"""Shapes: broadcasting, slices, padding, and parts at computed places."""
+"""Broadcasting, reshapes, slices, padding, and slices at computed indices."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _(b: HloBuilder, iota_dimension: int) -> Value:
 
 
 def iota(b: HloBuilder, type_: Tensor, axis: int) -> Value:
-    """The place along a dimension, in every element."""
+    """A tensor whose elements are their index along a dimension."""
     shape = type_.sizes
     held = type_.dtype if type_.dtype in dt.INTS else dt.int64
     counted = b.cast(b.counted(shape[axis], held), type_.dtype)
@@ -95,7 +95,7 @@ def padded(
     b: HloBuilder, x: Value, value: Value, low: Sequence[int], high: Sequence[int],
     interior: Sequence[int],
 ) -> Value:  # fmt: skip
-    """``value`` between and around the elements; a negative width cuts."""
+    """``x`` with ``value`` between and around its elements; a negative width cuts."""
     for d, inner in enumerate(interior):
         if inner and x.shape[d] > 1:
             x = _spread(b, x, value, d, inner)
@@ -124,7 +124,7 @@ def _block(b: HloBuilder, x: Value, value: Value, axis: int, size: int) -> Value
 
 
 def _spread(b: HloBuilder, x: Value, value: Value, axis: int, inner: int) -> Value:
-    """Elements with ``inner`` others after each, but for the last."""
+    """``x`` with ``inner`` elements ``value`` between adjacent elements of a dimension."""
     shape = x.shape
     rows = b.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
     widths = [0] * (2 * rows.rank)
@@ -143,11 +143,11 @@ def _(
     return padded(b, x, value, edge_padding_low, edge_padding_high, interior_padding)
 
 
-# --- parts at computed places ---
+# --- slices at computed indices ---
 
 
 def _start(b: HloBuilder, place: Value, type_: Tensor, room: int) -> Value | int:
-    """A start that leaves room for the part; a number if it is constant."""
+    """A start index clamped to ``0..room``; an int if it is constant."""
     number = b.number_of(place)
     if number is not None:
         return min(max(int(number), 0), room)
@@ -160,7 +160,7 @@ def _start(b: HloBuilder, place: Value, type_: Tensor, room: int) -> Value | int
 
 @rule("dynamic_slice")
 def _(b: HloBuilder, x: Value, *places: Value, slice_sizes: Sequence[int]) -> Value:
-    """Dimension by dimension, the ones first that leave the least."""
+    """Cut dimension by dimension, first where the smallest part is left."""
     if len(places) != x.rank or len(slice_sizes) != x.rank:
         raise b.malformed("there is one start and one size for each dimension")
     types, shape = b.ins[1:], x.shape
@@ -179,7 +179,7 @@ def _(b: HloBuilder, x: Value, *places: Value, slice_sizes: Sequence[int]) -> Va
 
 @rule("dynamic_update_slice")
 def _(b: HloBuilder, x: Value, part: Value, *places: Value) -> Value:
-    """The last start possible is taken for one that is beyond it."""
+    """A start that is out of range is clamped, so that ``part`` lies inside ``x``."""
     if len(places) != x.rank or part.rank != x.rank:
         raise b.malformed("there is one start for each dimension")
     if not part.meta.numel:
@@ -198,7 +198,7 @@ def _(b: HloBuilder, x: Value, part: Value, *places: Value) -> Value:
 
 
 def _rows_written(b: HloBuilder, x: Value, part: Value, starts: Mapping[int, Value | int]) -> Value:
-    """Rows of the dimensions up to the last that is cut, written at their places."""
+    """``part`` written as rows: the dimensions up to the last that is cut are flattened."""
     count = max(starts) + 1
     places: Value | None = None
     for d in range(count):

@@ -24,7 +24,11 @@ _UNROLLED: Final = 1024
 
 @dataclass
 class Window:
-    """Windows of a tensor, dimension by dimension."""
+    """The geometry of windows: one number for each dimension of a tensor.
+
+    ``spread`` are the dilations of the window, ``inner`` those of the tensor, ``low`` and ``high``
+    the padding.
+    """
 
     sizes: list[int]
     strides: list[int]
@@ -38,7 +42,7 @@ class Window:
         cls, b: HloBuilder, rank: int, sizes: Sequence[int], strides: Any, inner: Any, spread: Any,
         padding: Dense | Any,
     ) -> Window:  # fmt: skip
-        """From the attributes of an operation."""
+        """From an operation's attributes. Raises ParseError (PK0105) if their number is wrong."""
         if len(sizes) != rank:
             raise b.malformed("a window has one size for each dimension")
         given = np.zeros((rank, 2), np.int64)
@@ -49,7 +53,7 @@ class Window:
                    given[:, 0].tolist(), given[:, 1].tolist())  # fmt: skip
 
     def scanned(self, shape: Sequence[int]) -> tuple[int, bool] | None:
-        """The dimension along which a window holds all elements up to each, or from each on."""
+        """Of a cumulative op, its dimension and whether it runs backward; None for others."""
         wide = [d for d, n in enumerate(self.sizes) if n > 1]
         if len(wide) != 1 or any(n != 1 for n in (*self.strides, *self.spread, *self.inner)):
             return None
@@ -62,7 +66,7 @@ class Window:
         return axis, pads[axis][0] == 0
 
     def parts(self, b: HloBuilder, x: Value) -> list[Value]:
-        """For each place in the window the elements under it, of a padded tensor."""
+        """For each position in the window the elements of a padded tensor that it meets."""
         if any(self.count(x, d) < 1 for d in range(x.rank)):
             raise b.unsupported("has windows that are larger than the padded tensor")
         found = [x]
@@ -71,11 +75,11 @@ class Window:
         return found
 
     def count(self, x: Value, d: int) -> int:
-        """How many windows lie along a dimension of a padded tensor."""
+        """The number of windows along a dimension of a padded tensor."""
         return (x.shape[d] - (self.sizes[d] - 1) * self.spread[d] - 1) // self.strides[d] + 1
 
     def along(self, b: HloBuilder, x: Value, d: int) -> list[Value]:
-        """The same for one dimension."""
+        """The same as `parts`, for one dimension."""
         size, step, spread = self.sizes[d], self.strides[d], self.spread[d]
         count = self.count(x, d)
         return [b.cut(x, d, i * spread, i * spread + (count - 1) * step + 1, step)
@@ -119,9 +123,9 @@ Step = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
 def _combined(
     b: HloBuilder, operands: Sequence[Value], inits: Sequence[Value], window: Window, step: Step
 ) -> list[Value]:
-    """The places of a window one after the other, dimension by dimension.
+    """Windows whose elements are combined one by one, dimension by dimension.
 
-    Around the elements is the first number, which a reduction may take any number of times.
+    The padding is the initial value, which StableHLO lets a reduction take any number of times.
     """
     if max(window.sizes) > _UNROLLED:
         raise b.unsupported(f"has windows of {max(window.sizes)} elements")
@@ -154,7 +158,7 @@ def _scan(
 
 
 def _cumulative(b: HloBuilder, x: Value, window: Window, how: str) -> Value | None:
-    """Sums, products and extremes of all elements up to each, or from each on."""
+    """A cumulative sum or product as one op; None for other windows and operations."""
     scanned = window.scanned(x.shape)
     if scanned is None:
         return None
@@ -167,7 +171,7 @@ def _cumulative(b: HloBuilder, x: Value, window: Window, how: str) -> Value | No
 
 
 def _pooled(b: HloBuilder, x: Value, window: Window, how: str) -> Value | None:
-    """Images and volumes, whose windows run over two or three dimensions side by side."""
+    """Pooling of images by `pool2d`; None for other windows and operations."""
     wide = [d for d in range(x.rank) if window.sizes[d] > 1 or window.strides[d] > 1]
     even = window.low == window.high
     fits = all(2 * low <= size for low, size in zip(window.low, window.sizes, strict=True))
