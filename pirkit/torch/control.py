@@ -17,11 +17,14 @@ from pirkit.runtime import dtype as dt
 from pirkit.torch.aten_builder import AtenBuilder
 
 Record = Callable[[Any, Sequence[Any]], tuple[AtenBuilder, list[Value]]]
-"""Records a graph on a builder of its own, for operands and sizes like these; gives its results."""
+"""Records a graph for operands like these on a builder of its own; gives builder and results."""
 
 
 def control(b: AtenBuilder, target: str, args: list[Any], record: Record) -> Any:
-    """The results of a branch or loop; NotImplemented for other nodes."""
+    """The results of a branch or loop; NotImplemented for other nodes.
+
+    Raises UnsupportedError (PK0403) for a `while_loop` that carries a number.
+    """
     if target == "cond":
         return _cond(b, args, record)
     if target == "while_loop":
@@ -96,7 +99,7 @@ def _region(
     inner: AtenBuilder, results: Sequence[Value], given: Sequence[SSAValue],
     block: Block | None = None,
 ) -> Region:  # fmt: skip
-    """What was recorded, as a region that yields the results; ``given`` stands for its inputs."""
+    """What was recorded, as a region that yields the results; ``given`` replace its inputs."""
     ModuleOp([inner.program])
     block = Block() if block is None else block
     stands = {id(v.ssa): g for v, g in zip(inner.given, given, strict=True)}
@@ -115,7 +118,10 @@ def _region(
 def _spliced(
     b: AtenBuilder, recorded: tuple[AtenBuilder, list[Value]], operands: Sequence[Any]
 ) -> list[Value]:
-    """The operations of a recorded graph at the end of a builder's block."""
+    """Append the operations of a recorded graph to a builder's block; gives the results.
+
+    The tensors among ``operands`` replace the inputs of the graph.
+    """
     inner, results = recorded
     given = [v for v in operands if isinstance(v, Value)]
     stands = {id(v.ssa): g for v, g in zip(inner.given, given, strict=True)}

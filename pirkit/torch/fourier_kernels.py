@@ -32,7 +32,10 @@ def _settings(b: Binding) -> tuple[list[int], int, bool]:
 
 
 def _lent(array: Array) -> Any:
-    """A tensor over the memory of an array; a copy where strides are negative or zero."""
+    """A tensor over the memory of an array, which is copied if it is read-only.
+
+    It is copied, too, if a stride is negative, which torch does not have, or zero.
+    """
     if not array.flags.writeable or min(array.strides, default=1) <= 0:
         array = np.array(array)
     return torch.from_numpy(array)

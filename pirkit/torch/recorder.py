@@ -1,10 +1,10 @@
 """Functionalization that keeps what autograd knows and values do not: where gradients stop.
 
 Ops are recorded below autograd, where a tensor and its `detach` are the same, and where a write
-under `no_grad` looks like any other. In eager such a write changes a tensor's numbers and leaves
-its gradient: that of the new numbers is that of the old ones. Ops that run inside of one function
-of a graph (`detach` in `gumbel_softmax`, a `clamp_` under `no_grad` in `cosine_similarity`) count
-as those of the graph.
+under `no_grad` looks like any other. In eager mode such a write changes the numbers of a tensor but
+not its history: the gradient of the new numbers flows to what computed the old ones. Ops that one
+function of the graph calls (`detach` in `gumbel_softmax`, a `clamp_` under `no_grad` in
+`cosine_similarity`) count as ops of the graph.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from pirkit.torch.libtorch import (
 
 
 class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[reportUntypedBaseClass]
-    """Marks nodes through which no gradient flows, and gives writes the gradient of eager."""
+    """Marks nodes through which no gradient flows, and gives writes the gradient of eager mode."""
 
     def __init__(self, *, learns: bool, differentiates: bool) -> None:
         functional_tensor.FunctionalTensorMode.__init__(self, _allow_token_discovery=True)
         self.learns = learns
         """Whether gradients can be asked for: where they cannot, no node has to stop them."""
         self.differentiates = differentiates
-        """Whether autograd sees what runs."""
+        """Whether autograd sees what runs, because the graph calls `torch.autograd.grad`."""
         self.first: dict[Any, Any] = {}
-        """By storage the first tensor in it, of which later ones are views."""
+        """By storage, the first tensor in it, of which later ones are views."""
         self.stops = False
-        """Whether the node that runs stops gradients, whatever its parts say."""
+        """Whether the node that runs stops gradients, and so all ops that it calls."""
         self.own = False
         """Whether a function with its own derivative runs: what it calls stops nothing."""
         self._detached: dict[int, Any] = {}
-        """Tensors that share memory with one from which they get no gradient."""
+        """By id, tensors that share memory with another one, but send it no gradient."""
         self._written: dict[Any, Any] = {}
-        """By storage what it held, as autograd knows it, before autograd did not see a write."""
+        """By storage, the value before a write that autograd did not see: it has the gradient."""
         self._apart: set[Any] = set()
-        """Storages written through a detached tensor, whose gradient is not that of the others."""
+        """Storages written through a detached tensor, which has no gradient, unlike the others."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -64,6 +64,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         ]  # fmt: skip
         self.read(given, stops=stops)
         with _marking(stops):
+            # Tensors that the op writes without autograd seeing it, and what they held before.
             hidden = [
                 t for t in _targets(func, args, kwargs or {})
                 if (t.is_floating_point() or t.is_complex())
@@ -82,7 +83,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         return result
 
     def detach(self, results: Iterable[Any], given: Sequence[Any]) -> None:
-        """Note results that are views of arguments, and get no gradient from them."""
+        """Note the results that share memory with arguments: they send them no gradient."""
         known, storages = set(map(id, given)), {storage_of(a) for a in given}
         for r in results:
             if (isinstance(r, functional_tensor.FunctionalTensor) and id(r) not in known
@@ -92,7 +93,8 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
     def read(self, given: Iterable[Any], *, stops: bool = False) -> None:
         """Prepare tensors that an op reads, or that are returned.
 
-        Raises UnsupportedError (PK0403) where one memory would need two gradients.
+        What a hidden write has left in a storage gets the gradient of what was there. Raises
+        UnsupportedError (PK0403) where that memory would need two gradients.
         """
         if not self._detached and not self._written:
             return
@@ -123,7 +125,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         return self.first.get(storage_of(tensor), tensor)
 
     def _value(self, tensor: Any) -> Any:
-        """What a tensor holds now, recorded."""
+        """The recorded value of a functional tensor, with all writes so far."""
         functional_utils.sync_functional_tensor(tensor)
         return torch._from_functional_tensor(tensor.elem)
 
@@ -132,10 +134,10 @@ _AUTOGRAD: Final[Any] = torch._C.DispatchKey.AutogradFunctionality
 
 
 def _detaches(func: Any, *, differentiates: bool) -> bool:
-    """Whether an op is a `detach` of the model.
+    """Whether an op is a `detach` that the model calls.
 
-    Transforms of `torch.func` also call it by themselves, and so does autograd, where it runs, for
-    tensors that it saves: from above autograd, and not from below, as a call of the model.
+    Transforms of `torch.func` call it, too, and so does autograd, where it runs, for tensors that
+    it saves. A call of the model has passed autograd, whose dispatch key is excluded then.
     """
     if func is not aten.detach.default or torch._C._functorch.get_dynamic_layer_stack_depth():
         return False
@@ -156,7 +158,7 @@ def _targets(func: Any, args: Sequence[Any], kwargs: Any) -> list[Any]:
 
 @contextmanager
 def _marking(stops: bool) -> Generator[None]:
-    """Mark what is recorded meanwhile as nodes through which no gradient flows."""
+    """If ``stops``, mark nodes that are recorded within it: no gradient flows through them."""
     mode = proxy_tensor.get_proxy_mode()
     if not stops or mode is None:
         yield
