@@ -19,7 +19,8 @@ from pirkit.runtime.executor import Executable
 
 Array = np.ndarray[Any, Any]
 Losses = Callable[[Any, Any, Any], Any]
-"""DeepXDE's ``outputs_losses_train`` and its like: outputs and losses of inputs, targets, aux."""
+"""DeepXDE's ``outputs_losses_train`` and its like: (inputs, targets, auxiliary variables) ->
+(outputs, losses)."""
 
 
 Record = Callable[
@@ -39,7 +40,7 @@ def tuples(inputs: Any) -> tuple[Any, ...]:
 
 
 def flat(data: tuple[Any, Any, Any]) -> list[Array]:
-    """All arrays of a batch: inputs, targets and auxiliary variables, of which some are None."""
+    """All arrays of a batch: inputs, targets and auxiliary variables, without those of None."""
     return [*tuples(data[0]), *(part for part in data[1:] if part is not None)]
 
 

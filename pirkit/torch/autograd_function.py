@@ -80,7 +80,7 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
 
 
 _APPLY: Final[Any] = cast("Any", super(torch.autograd.Function, Differentiable)).apply
-"""`apply` without what it does for transforms of `torch.func`, which takes a few microseconds."""
+"""`apply` without its check for transforms of `torch.func`, which takes a few microseconds."""
 
 
 def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list[Any]:
@@ -109,7 +109,7 @@ def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list
 
 
 def _fill(gradients: list[Any], ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> None:
-    """Zeros where torch's formulas give them (see `flat_ops`)."""
+    """Put zeros into missing gradients where torch's formulas give them (see `flat_ops`)."""
     for i in level.zero_gradients(cotangents):
         if gradients[i] is None:
             gradients[i] = torch.zeros_like(ctx.primals[i])

@@ -54,6 +54,7 @@ class Specialized:
         self.captured = captured
         self.watched: list[Entry] = []
         """While `explain` watches: what the last forward executed, with CPU seconds."""
+        # Written arguments, by position among the program's inputs.
         self.written = frozenset([position[i] for i, _ in captured.written if i in position])
         self.constants = [t.contiguous() for t in imported.constants]
         self.orders = list(zip(imported.inputs, imported.in_orders, strict=True))

@@ -52,7 +52,7 @@ def _cond(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
 
 
 def _while(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
-    """The test is recorded before the loop and at the end of each iteration."""
+    """A `pd_op.while`: its condition is computed before the loop and at the end of its body."""
     test, turn, state, *rest = args
     outer: list[Any] = list(rest[0]) if rest else []
     carried: list[Value] = list(state)
@@ -78,7 +78,7 @@ def _scan(
     b: AtenBuilder, record: Record, graph: Any, first: list[Value], inputs: list[Value],
     outer: Sequence[Any] = (),
 ) -> list[Value]:  # fmt: skip
-    """The last state, and the results of each iteration in rows."""
+    """The last state, and the results of all iterations, stacked along a first dimension."""
 
     def step(
         _: Value, rows: list[Value], state: tuple[Value, ...]

@@ -111,7 +111,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
                 self._keep_gradient(storage_of(a), self._base(a))
 
     def _keep_gradient(self, storage: Any, base: Any) -> None:
-        """Give what a storage holds the gradient of what it held before."""
+        """Let the gradient of what a storage holds flow to what it held before the hidden write."""
         new, old = self._value(base), self._written.pop(storage)
         with functional_tensor.disable_functional_mode():
             new = torch.ops.pirkit.constant(new)

@@ -77,6 +77,6 @@ def _type_of(number: Any) -> DType:
 
 
 def _inner(args: Sequence[Any], result: DType) -> DType:
-    """The type in which an operation computes."""
+    """The type in which an operation computes: the widest of operands and result."""
     kinds = {result, *(a.dtype if isinstance(a, Value) else _type_of(a) for a in args)}
     return next((d for d in (dt.float64, dt.int64) if d in kinds), dt.bool_)

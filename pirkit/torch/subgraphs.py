@@ -16,7 +16,7 @@ LIMIT: Final = 16
 """Nodes that torch may run between pieces; with more, it runs the whole graph."""
 
 _VALUES: Final[Any] = (torch.Tensor, torch.SymInt, torch.SymFloat, int, float)
-"""What a piece takes: a tensor or a number."""
+"""The types of values that a piece takes."""
 
 Make = Callable[[Any, Sequence[Any]], Any]
 """Compiles a graph for inputs like these. Raises NodeError for what no program can hold."""
@@ -49,8 +49,9 @@ def in_pieces(
 
 
 def _transforms(node: Any) -> bool:
-    """Whether a node differentiates what is before it, or opens a transform of `torch.func`, whose
-    tensors are of no use outside.
+    """Whether a node differentiates the nodes before it, or opens a transform of `torch.func`.
+
+    Such a graph cannot be cut: tensors of a transform have no meaning outside of it.
     """
     name = str(getattr(node.target, "__name__", ""))
     return node.target is torch.autograd.grad or name.endswith("_increment_nesting")
@@ -65,7 +66,7 @@ def _fallback(node: Any, error: NodeError) -> Fallback:
 
 @dataclass(frozen=True)
 class Step:
-    """A compiled piece, or what torch runs: names of the values that it takes and gives."""
+    """A compiled piece, or nodes that torch runs, with names of values that it takes and gives."""
 
     call: Callable[..., Any]
     takes: tuple[str, ...]
@@ -75,7 +76,7 @@ class Step:
 
 
 class Pieces:
-    """What Dynamo calls instead of a graph: its pieces, in order."""
+    """What Dynamo calls instead of a graph: its pieces, in order, each in its grad mode."""
 
     def __init__(self, takes: tuple[str, ...], steps: list[Step], returned: Any) -> None:
         self.takes, self.steps, self.returned = takes, steps, returned

@@ -156,8 +156,9 @@ class Runner:
         self._alignment = max([m.dtype.itemsize for m in native.inputs], default=1) - 1
         self._check: Callable[..., bool] | None = None
         self._checks = 0
-        # The addresses that a call knows: of arguments, of results, of the tensor that is packed. A
-        # saved value lies in one of them. An argument and a result may have one name.
+        # A call knows these addresses: of arguments, of results, and of the tensor that packs saved
+        # values. For each operand of the native code, `_which` says which of them it needs, and
+        # `_places` at which offset. An argument and a result may have the same name.
         count, memory_at = len(self.inputs), self._memory or 0
         taken = {n: (k, 0) for k, n in enumerate(self.inputs)}
         taken.update({n: (memory_at, place) for n, (place, _) in inside.items()})

@@ -112,7 +112,7 @@ def _(b: AtenBuilder, x: Value, dim: int = 0) -> list[Value]:
 
 @rule("cat")
 def _(b: AtenBuilder, parts: Sequence[Value], dim: int = 0) -> Value:
-    """An empty vector takes no part, whatever the rank of the others."""
+    """As in torch, a tensor of shape ``(0,)`` is left out, also beside tensors of another rank."""
     whole = [b.cast(p, b.dtype) for p in parts if p.shape != (0,)]
     if not whole:
         return b.const(0, b.dtype, b.shape)
@@ -186,7 +186,7 @@ def _(b: AtenBuilder, x: Value, pad: Sequence[int], value: Any = 0) -> Value:
 def _(
     b: AtenBuilder, x: Value, size: Sequence[int], stride: Sequence[int], offset: int | None = None
 ) -> Value:
-    """Elements of the memory of ``x``: its own, or those of what it is a view of.
+    """Elements of the storage of ``x``: its own, or those of the tensor of which it is a view.
 
     As in torch, no gradient flows to those that are not its own. Raises NodeError (PK0406) for
     memory that no value of the graph holds.
