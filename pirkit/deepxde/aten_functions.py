@@ -79,6 +79,8 @@ def _consisting(
     structures: list[Any] = []
 
     def flat(*tensors: Any) -> Any:
+        """The function of its tensors alone; gives the leaves of its result."""
+
         given = iter(tensors)
         filled = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         args, kwargs = pytree.tree_unflatten(filled, structure)

@@ -145,6 +145,7 @@ class NativeModel(ABC):
         self.schedule()
 
     def _adam_step(self, adam: Adam, data: Any) -> None:
+        """A step of Adam in native code: losses, gradients, and the update in place."""
         moved = self.moments()
         if moved is not None:
             self._bound.clear()
@@ -157,12 +158,14 @@ class NativeModel(ABC):
         bound.run()
 
     def _updating(self, adam: Adam, data: Any) -> Bound:
+        """The program of a step of Adam, which writes variables and moments in place."""
         state = [*self._scalars, *self._moments]
         bound = self.programs.bound(self._losses, data, adam, state)
         places = [*map(self.memory, self.variables), *self._moments]
         return bound.write_to({f"y{i + 2}": a for i, a in enumerate(places)})
 
     def _slopes_step(self, data: Any) -> None:
+        """A step of another optimizer, which gets losses and gradients from native code."""
         bound = self._program("gradients", self._losses, data, lambda: self._with_gradients(data))
         gradients = [
             bound.results[f"y{i + 2}"] if learned else None
@@ -176,6 +179,7 @@ class NativeModel(ABC):
         self.with_gradients(gradients, losses)
 
     def _with_gradients(self, data: Any) -> Bound:
+        """The program of losses and gradients, with memory for the gradients."""
         bound = self.programs.bound(self._losses, data, None, self._scalars[:1])
         places = [np.zeros_like(self.memory(v)) for v in self.variables]
         return bound.write_to({f"y{i + 2}": a for i, a in enumerate(places)})

@@ -101,6 +101,7 @@ def _plain(name: str) -> tuple[str, bool]:
 
 
 def _probes(found: Any) -> Any:
+    """The result of a rule, with probes for its values. NotCovered is raised for other objects."""
     if isinstance(found, Value):
         return Probe.of(found)
     if isinstance(found, list | tuple):
@@ -172,6 +173,7 @@ _TYPED: Final = {"float": torch.float32, "double": torch.float64}
 
 
 def _getitem(recording: Recording, x: Any, index: Any) -> Any:
+    """Indexing: a slice of points becomes the rows of a probe, all else an operation."""
     given = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
     parts = tuple([p for part in given for p in _positions(recording, part)])
     first = parts[0]
@@ -208,7 +210,7 @@ def _reduction(name: str) -> Rule:
         axes: Any = range(rank) if dim is None else np.atleast_1d(dim).tolist()
         axes = tuple(sorted({int(a) % rank for a in axes}))
         value, rows = recording.lifted(x), getattr(x, "rows", None)
-        if rows is not None and 0 in axes:
+        if rows is not None and 0 in axes:  # over points: those that are not meant count as zeros
             count = int(np.prod([x.shape[a] for a in axes]))
             value = pirkit.where(recording.mask(rows, value) > 0.5, value, filled(value, 0.0))
             total = value.sum(axis=axes, keepdims=keepdim)

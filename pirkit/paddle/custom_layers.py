@@ -70,6 +70,7 @@ def custom_layers() -> Generator[list[Custom]]:
     def call(
         forward_fn: Any, inputs: Sequence[Any], backward_fn: Any = None, name: str | None = None
     ) -> Any:
+        # In place of Paddle's op, forward and backward are recorded one after the other.
         inputs = [_defined(x) for x in inputs]
         returned = forward_fn(*inputs)
         leaves = paddle.utils.flatten(returned)

@@ -95,6 +95,7 @@ def _captured(function: Any, inputs: Sequence[Any]) -> Captured:
                 f"`paddle.jit.to_static` does not convert <{_name_of(function)}>: {told}",
                 help="its own message is above; rewrite the line, or run the layer by Paddle",
             ) from error
+    # Operations are in one order on both sides, which pairs them.
     module = read_paddle_json(serialized(concrete.main_program), "<paddle>")
     theirs = list(_walk(concrete.main_program.global_block()))
     ours = [op for op in module.walk() if isinstance(op, PirOp)]

@@ -84,6 +84,7 @@ def _elements(payload: Any) -> int:
 
 
 def _check_json(name: str, value: Any) -> None:
+    """Raise ArtifactError (PK0500) for an entry of a JSON record that names code."""
     for key, held in _entries(value):
         if key == "use_pickle" and held:
             _refuse(name, "a pickled tensor")
@@ -134,6 +135,7 @@ def is_size(text: Any) -> bool:
 
 
 def _is_arithmetic(node: ast.AST, powers: int) -> bool:
+    """Whether a node is arithmetic on symbols and numbers, of powers nested at most so deep."""
     match node:
         case ast.Name(name):
             return _SYMBOL.fullmatch(name) is not None

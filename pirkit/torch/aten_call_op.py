@@ -182,6 +182,7 @@ def _is_float(tensor: Any) -> bool:
 
 
 def _step(attrs: Any, metas: Sequence[TensorMeta]) -> Callable[[Sequence[Array]], list[Array]]:
+    """The function on arrays that an operation with these attributes and operands computes."""
     order = attrs["order"]
     sizes = _sizes(metas, attrs["results"], attrs["count"], order)
     function, arguments = overload(attrs["target"]), json.loads(attrs["arguments"])

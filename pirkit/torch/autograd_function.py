@@ -32,6 +32,7 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
 
     @staticmethod
     def forward(ctx: Any, level: Level, written: frozenset[int], *tensors: Any) -> Any:
+        # A missing cotangent stays None: then the input gets no gradient, rather than zeros.
         ctx.set_materialize_grads(False)
         outputs = level.forward(tensors)
         reads, count = level.reads, len(level.outputs)
@@ -64,7 +65,7 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
     @dynamo.disable
     def backward(ctx: Any, *cotangents: Any) -> Any:
         level: Level = ctx.level
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled():  # called with `create_graph=True`
             return (None, None, *_differentiable(ctx, level, cotangents))
         reads = level.reads
         saved = ctx.saved_tensors

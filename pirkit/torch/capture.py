@@ -104,6 +104,7 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
     found: dict[str, Any] = {}
 
     def functional(*given: Any) -> list[Any]:
+        """Runs the graph on functional tensors; gives the outputs of the graph to be recorded."""
         # The recorder functionalizes in Python, so the dispatch key must not do it a second time.
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
         recorder = Recorder(learns=torch.is_grad_enabled(), differentiates=differentiates)

@@ -121,6 +121,7 @@ class CompiledGraph:
         if self._writes and self._overlap(args):
             self.tell("arguments share memory, and one is written: torch runs this call")
             return self.captured.source(*args)
+        # Compiled code knows no tangents, and would lose this one.
         if forward_ad._current_level >= 0 and any(map(_has_tangent, args)):
             if self.captured.source is None:
                 raise UnsupportedError(
@@ -232,6 +233,7 @@ class CompiledGraph:
     def _result(
         self, r: Result, args: Sequence[Any], outputs: Sequence[Any], sizes: dict[Any, int]
     ) -> Any:
+        """A result of the call: an output, an argument, a view of one, or a number."""
         if r.kind == "constant":
             return _number(r.value, sizes)
         if r.kind == "number":
@@ -252,6 +254,7 @@ def _view(base: Any, view: View, sizes: dict[Any, int]) -> Any:
 
 
 def _number(given: Any, sizes: dict[Any, int]) -> Any:
+    """A number for certain sizes of symbols; what is no symbol as it is."""
     if isinstance(given, torch.SymInt):
         return int(given.node.expr.xreplace(sizes))
     if isinstance(given, torch.SymFloat):

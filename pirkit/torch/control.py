@@ -37,6 +37,7 @@ def control(b: AtenBuilder, target: str, args: list[Any], record: Record) -> Any
 
 
 def _cond(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
+    """A `pd_op.if`, whose branches yield the types that torch infers."""
     condition, yes, no, *rest = args
     operands: list[Any] = list(rest[0]) if rest else []
     regions: list[Region] = []

@@ -77,6 +77,7 @@ class _Importer:
         self.locations: dict[str | None, mlir.LocationAttr] = {}
 
     def run(self, differentiable: Sequence[bool]) -> Imported:
+        """Import the whole graph: inputs, nodes, outputs."""
         b, module = self.b, ModuleOp([self.op])
         inputs: list[int] = []
         orders: list[tuple[int, ...] | None] = []
@@ -117,6 +118,7 @@ class _Importer:
         self, name: str, shape: tuple[int, ...], dtype: DType, wanted: bool,
         parameter: str | None = None,
     ) -> Value:  # fmt: skip
+        """An input, or a parameter of that name; ``wanted`` says whether it gets a gradient."""
         if parameter is not None:
             named = {"parameter_name": encode("str", parameter)}
             meta = TensorMeta(shape, dtype)

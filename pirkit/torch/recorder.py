@@ -51,6 +51,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
+        """Functionalize an op, with marks for where gradients stop."""
         run = functional_tensor.FunctionalTensorMode.__torch_dispatch__
         if not self.learns or func in functional_tensor.FunctionalTensor.metadata_fns:
             return run(self, func, types, args, kwargs)
@@ -72,6 +73,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
             ]  # fmt: skip
             held = [self._value(self._base(t)) for t in hidden]
             result = run(self, func, types, args, kwargs)
+            # Reading the values records pending writes here, where they are marked.
             for t, old in zip(hidden, held, strict=True):
                 self._value(self._base(t))
                 self._value(t)
@@ -83,7 +85,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         return result
 
     def detach(self, results: Iterable[Any], given: Sequence[Any]) -> None:
-        """Note the results that share memory with arguments: they send them no gradient."""
+        """Note results that share memory with arguments, to which no gradient flows from them."""
         known, storages = set(map(id, given)), {storage_of(a) for a in given}
         for r in results:
             if (isinstance(r, functional_tensor.FunctionalTensor) and id(r) not in known

@@ -141,6 +141,7 @@ def row_symbol(captured: Captured, symbols: Iterable[Any]) -> Any:
 
 
 def _is_row_by_row(captured: Captured, symbol: Any) -> bool:
+    """Whether all nodes keep rows apart, and rows of inputs and outputs are not in parts."""
     nodes = list(captured.graph.nodes)
     try:
         ends = (*captured.placeholders, *captured.outputs)
@@ -291,6 +292,7 @@ class Blocks:
         return [*parts, last]
 
     def _joined(self, parts: list[Any], axis: int) -> Any:
+        """The blocks of an output as one tensor, without the padding of the last one."""
         missing = -self.rows % self.block
         if missing:
             size = parts[-1].shape[axis]

@@ -138,8 +138,9 @@ for _name in _PREDICATES:
 
 
 def _sum(sign: int, b: AtenBuilder, x: Any, y: Any, alpha: Any = 1) -> Value:
+    """``x + alpha * y``, or with a negative sign ``x - alpha * y``."""
     (left, right), result = b.promoted(x, y)
-    if left.dtype is dt.bool_:  # a sum of booleans is whether any holds
+    if left.dtype is dt.bool_:  # torch adds booleans by `or`, and refuses to subtract them
         return b.logical_or(left, right)
     if alpha != 1:
         right = b.binary("pd_op.multiply", right, b.typed(alpha, right.dtype))

@@ -28,6 +28,7 @@ def _batched(b: AtenBuilder, x: Value, rank: int) -> Value:
 
 def _windows(b: AtenBuilder, x: Value, kernel: Any, stride: Any, padding: Any, kind: str,
              *, adaptive: bool = False, exclusive: bool = False) -> Value:  # fmt: skip
+    """Paddle's pooling of an image or volume with a batch; ``kind`` is `max` or `avg`."""
     rank = x.rank - 2
     layout = {2: "NCHW", 3: "NCDHW"}[rank]
     return b(f"pd_op.pool{rank}d", x, kernel_size=_sizes(kernel, rank),
