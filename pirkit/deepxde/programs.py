@@ -19,7 +19,7 @@ from pirkit.runtime.executor import Executable
 
 Array = np.ndarray[Any, Any]
 Losses = Callable[[Any, Any, Any], Any]
-"""DeepXDE's ``outputs_losses_train`` and its like: (inputs, targets, auxiliary variables) ->
+"""A function as DeepXDE's ``outputs_losses_train``: (inputs, targets, auxiliary variables) ->
 (outputs, losses)."""
 
 

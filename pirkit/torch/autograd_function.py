@@ -87,7 +87,7 @@ _APPLY: Final[Any] = cast("Any", super(torch.autograd.Function, Differentiable))
 def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list[Any]:
     """The gradients as outputs of the next level, so that they can be differentiated again.
 
-    Raises RuntimeFault (PK0907) if an input that the next level reads was written meanwhile.
+    Raises RuntimeFault (PK0907) if an input that the next level reads was written after the call.
     """
     gradient, read, seeded, gives = level.gradient
     for i in read:

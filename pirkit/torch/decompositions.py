@@ -194,7 +194,7 @@ def _bernoulli(p: Any, generator: Any = None) -> Any:
 
 
 def _bernoulli_like(x: Any, p: Any, generator: Any = None) -> Any:
-    """Ones where a number of `rand` is below its probability, as torch's kernel draws them."""
+    """One where a number of `rand` is below its probability, else zero, as torch's kernel draws."""
     if generator is not None:
         return NotImplemented
     dtype = torch.float64 if p.dtype is torch.float64 else torch.float32

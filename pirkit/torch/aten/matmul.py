@@ -18,7 +18,7 @@ def product(b: AtenBuilder, x: Value, y: Value) -> Value:
 
 
 def _turned(b: AtenBuilder, x: Value) -> tuple[Value, bool]:
-    """What ``x`` is the transpose of, in its last two dimensions, and True; else ``x``."""
+    """The value of which ``x`` swaps the last two dimensions, and True; else ``x`` and False."""
     owner = x.ssa.owner
     if not isinstance(owner, PirOp) or owner.name != "pd_op.transpose":
         return x, False
