@@ -21,8 +21,8 @@ def accelerate(model: Any) -> Any:
     native losses and gradients. What is not covered runs in the framework as before, and one line
     says why.
 
-    Raises UsageError for a model that is not compiled, or of another backend than PyTorch and
-    Paddle.
+    Raises ArgumentError (PK0701) for a model that is not compiled, or of another backend than
+    PyTorch and Paddle.
     """
     name = deepxde.backend.backend_name
     if name not in _BACKENDS:

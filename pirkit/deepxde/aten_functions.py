@@ -1,7 +1,7 @@
-"""Torch's functions without a rule of this room: as the overloads of ATen that they consist of.
+"""Torch's functions without a rule of this room, as the overloads of ATen that they consist of.
 
-The function runs on tensors without content, is recorded below autograd, and becomes a program by
-the rules of `pirkit/torch`, whose operations are put into the program of the losses.
+The function runs on tensors without content and is recorded below autograd. The rules of
+`pirkit/torch` make a program of that, whose operations are put into the program of the losses.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pirkit.torch.libtorch import fx, listed, symbolic_shapes
 
 _MOST: Final = 256
 _held: Final[dict[Hashable, tuple[Captured, Imported, Any]]] = {}
-"""What functions consist of, by themselves, by the shapes of their tensors, by what else they got.
-"""
+"""What `_consisting` gives, by function, structure of arguments, shapes and types of tensors, and
+other arguments."""
 
 
 def recorded(
@@ -30,10 +30,10 @@ def recorded(
     kwargs: Mapping[str, Any],
     value_of: Callable[[Any], Value],
 ) -> Any:
-    """What a function returns: its tensors as values. ``value_of`` gives those of its arguments.
+    """The result of a function, with values as its tensors. ``value_of`` gives those of arguments.
 
-    Raises NotCovered for a function that draws random numbers, writes into its arguments, or
-    consists of what has no rule.
+    Raises NotCovered for a function that draws random numbers, writes into its arguments, gives
+    numbers that depend on data, or has an op without a rule.
     """
     pytree = torch.utils._pytree
     leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
@@ -79,12 +79,14 @@ def _consisting(
     structures: list[Any] = []
 
     def flat(*tensors: Any) -> Any:
+        """The function of its tensors alone; gives the leaves of its result."""
+
         given = iter(tensors)
         filled = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         args, kwargs = pytree.tree_unflatten(filled, structure)
         results, shape = pytree.tree_flatten(function(*args, **kwargs))
         structures.append(shape)
-        # Copies, for a part of an argument is no value of the program.
+        # Copies: otherwise a result that is a view of an argument would be no output.
         return [r.clone() if isinstance(r, torch.Tensor) else r for r in results]
 
     graph = fx.Graph()

@@ -1,4 +1,8 @@
-"""Losses of a DeepXDE model in native code, and what their programs are bound to."""
+"""Replaces the training step and the losses of a DeepXDE model by native programs.
+
+A program is recorded for a set of points and bound to the memory of the variables; it is recorded
+again when the points, the memory, or other values that the model reads have changed.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +33,12 @@ _POINTS: Final = ("train_x", "test_x", "train_aux_vars", "test_aux_vars")
 """Attributes of DeepXDE's data that their losses read."""
 _MOST_ROWS: Final = 100_000
 _ROWS_OF_A_CALL: Final = 1_000
-"""What an evaluation of losses costs the framework besides its points, in points: operations on
-few rows take as long as on some hundred."""
+"""The fixed cost of an evaluation of losses by the framework, as a number of points: its operations
+take as long on few rows as on some hundred."""
 _MOST_CHANGES: Final = 8
+"""Changes of values that a model reads which are always tolerated."""
 _STEPS_BETWEEN: Final = 100
-"""A number that changes more often than this, on average, is left to the framework."""
+"""If what a model reads changes more often than once in so many steps, the framework runs it."""
 
 
 class NativeModel(ABC):
@@ -41,9 +46,9 @@ class NativeModel(ABC):
 
     framework: str
     objects: tuple[type, ...] = ()
-    """Types of the framework whose objects a model reads by identity."""
+    """Types of the framework whose objects are compared by identity, such as its tensors."""
     random_states: Sequence[State] = ()
-    """Of the framework's generators of random numbers."""
+    """How the states of the framework's generators of random numbers are read and set."""
 
     def __init__(self, model: Any, variables: list[Any], record: Record) -> None:
         self.model = model
@@ -76,7 +81,7 @@ class NativeModel(ABC):
 
     @abstractmethod
     def places(self) -> Any:
-        """Where variables are and which of them are trained: if that changes, so does the code."""
+        """Where variables are and which of them are trained: a change means other programs."""
 
     @abstractmethod
     def tensor(self, array: Array) -> Any:
@@ -88,11 +93,14 @@ class NativeModel(ABC):
 
     @abstractmethod
     def moments(self) -> list[Array] | None:
-        """First and second moments of all variables if they are elsewhere than before."""
+        """First moments of all variables, then second ones; None if they are where they were."""
 
     @abstractmethod
     def next_step(self, adam: Adam) -> tuple[float, float]:
-        """Count a step; gives its rate, and the root of the correction of second moments."""
+        """Count a step of Adam; gives the two numbers that its program reads.
+
+        They are the learning rate over 1 - beta1^t, and the square root of 1 - beta2^t.
+        """
 
     @abstractmethod
     def with_gradients(self, gradients: list[Array | None], losses: Callable[[], Array]) -> None:
@@ -108,18 +116,20 @@ class NativeModel(ABC):
     def _or_theirs(
         self, ours: Callable[..., Any], theirs: Callable[..., Any]
     ) -> Callable[..., Any]:
+        """A callable that runs ours until an error occurs, and then, and ever after, theirs."""
+
         def either(*args: Any) -> Any:
             if self.refused is None:
                 try:
                     return ours(*args)
-                except Exception as error:  # of a tensor without content, or the user's own
+                except Exception as error:  # of the user's code, perhaps on a probe without content
                     self.refuse(_first_line(str(getattr(error, "message", error))))
             return theirs(*args)
 
         return either
 
     def refuse(self, reason: str) -> None:
-        """Let the framework run the model from now on."""
+        """Let the framework run the model from now on, and print the reason."""
         self.refused = reason
         print(f"pirkit.deepxde: {self.framework} runs this model: {reason}", file=sys.stderr)
 
@@ -135,6 +145,7 @@ class NativeModel(ABC):
         self.schedule()
 
     def _adam_step(self, adam: Adam, data: Any) -> None:
+        """A step of Adam in native code: losses, gradients, and the update in place."""
         moved = self.moments()
         if moved is not None:
             self._bound.clear()
@@ -147,12 +158,14 @@ class NativeModel(ABC):
         bound.run()
 
     def _updating(self, adam: Adam, data: Any) -> Bound:
+        """The program of a step of Adam, which writes variables and moments in place."""
         state = [*self._scalars, *self._moments]
         bound = self.programs.bound(self._losses, data, adam, state)
         places = [*map(self.memory, self.variables), *self._moments]
         return bound.write_to({f"y{i + 2}": a for i, a in enumerate(places)})
 
     def _slopes_step(self, data: Any) -> None:
+        """A step of another optimizer, which gets losses and gradients from native code."""
         bound = self._program("gradients", self._losses, data, lambda: self._with_gradients(data))
         gradients = [
             bound.results[f"y{i + 2}"] if learned else None
@@ -166,6 +179,7 @@ class NativeModel(ABC):
         self.with_gradients(gradients, losses)
 
     def _with_gradients(self, data: Any) -> Bound:
+        """The program of losses and gradients, with memory for the gradients."""
         bound = self.programs.bound(self._losses, data, None, self._scalars[:1])
         places = [np.zeros_like(self.memory(v)) for v in self.variables]
         return bound.write_to({f"y{i + 2}": a for i, a in enumerate(places)})
@@ -175,7 +189,12 @@ class NativeModel(ABC):
     def _program(
         self, kind: Hashable, losses: Losses, data: tuple[Any, Any, Any], make: Callable[[], Bound]
     ) -> Bound:
-        """The bound program of a kind for these points, recorded anew if they are others."""
+        """The bound program of a kind, recorded by ``make`` if none fits these points.
+
+        One fits if shapes and loss weights are the same, what it read has not changed, and the sets
+        of points that DeepXDE's data hold are the same objects. Raises NotCovered if that fails too
+        often.
+        """
         arrays = flat(data)
         places = self.places()
         if places != self._places:
@@ -207,10 +226,10 @@ class NativeModel(ABC):
         return watched, bound
 
     def _fixed(self, data: tuple[Any, Any, Any]) -> tuple[Any, ...]:
-        """What a recording read besides its inputs, so that others need another recording.
+        """The objects that a recording may have read besides its inputs; others mean a new one.
 
-        DeepXDE's own data read their sets of points, which are others than the inputs where these
-        are batches. Data of the user's may read any thing, so each batch is recorded.
+        DeepXDE's own data classes read their sets of points, of which the inputs may be batches. A
+        user's data class may read anything, so each batch is recorded.
         """
         held = self.model.data
         if not type(held).__module__.startswith("deepxde."):
@@ -219,10 +238,10 @@ class NativeModel(ABC):
         return tuple([a for d in parts for n in _POINTS for a in tuples(getattr(d, n, None))])
 
     def losses(self, kind: str, theirs: Losses, data: tuple[Any, Any, Any]) -> Any:
-        """Outputs of the network and losses, as DeepXDE's `outputs_losses`.
+        """Outputs of the network and losses, as tensors, as DeepXDE's `outputs_losses` gives them.
 
-        The framework computes the first ones, of up to `_MOST_ROWS` points in all: that takes about
-        as long as compiling a program for them, and most trainings evaluate them a few times.
+        The framework computes the first evaluations, of up to `_MOST_ROWS` points in all: they take
+        about as long as compiling a program would, and most trainings need only a few.
         """
         self._rows[kind] += max(map(len, flat(data))) + _ROWS_OF_A_CALL
         if self._rows[kind] <= _MOST_ROWS:

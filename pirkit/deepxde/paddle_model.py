@@ -23,7 +23,7 @@ _TABLES = count()
 
 
 class Accelerated(NativeModel):
-    """A model whose weights, moments and powers are Paddle's tensors."""
+    """A model whose weights, and whose moments and powers of beta, are Paddle's tensors."""
 
     framework = "paddle"
 
@@ -50,7 +50,7 @@ class Accelerated(NativeModel):
         return paddle.to_tensor(array)
 
     def adam(self) -> Adam | None:
-        """Adam as Paddle has it by default is native."""
+        """See `NativeModel`. Adam is native with Paddle's default options."""
         opt = self.model.opt
         special = (opt.regularization, opt._grad_clip, opt._param_groups is not opt._parameter_list)
         if type(opt) is not paddle.optimizer.Adam or any(special):
@@ -60,7 +60,10 @@ class Accelerated(NativeModel):
         return Adam((opt._beta1, opt._beta2), opt._epsilon, (0.0,) * len(self.variables))
 
     def moments(self) -> list[Array] | None:
-        """The accumulators of Adam, as Paddle keeps them: zeros, or what was restored."""
+        """See `NativeModel`. Lets Paddle create its accumulators of Adam if there are none yet.
+
+        Raises NotCovered if variables have made different numbers of steps.
+        """
         opt, variables = self.model.opt, self.variables
         if not opt._accumulators:
             block = paddle.static.default_main_program().global_block()
@@ -114,9 +117,9 @@ class Accelerated(NativeModel):
 
 
 def _to_tensor(theirs: Callable[..., Any], data: Any, *args: Any, **kwargs: Any) -> Any:
-    """A tensor of an array, where Paddle would put its elements into the program.
+    """An eager tensor of an array, made during a capture; Paddle would make it a constant.
 
-    It becomes a parameter there, and DeepXDE, which keeps it, can use it after the capture.
+    It becomes a parameter of the program, and DeepXDE, which keeps it, can use it afterwards.
     """
     if not isinstance(data, np.ndarray | np.generic | int | float):
         return theirs(data, *args, **kwargs)

@@ -20,7 +20,7 @@ from pirkit.deepxde.programs import NotCovered
 from pirkit.dialect.build import Value
 
 Call = Callable[[Any, Any, str, Sequence[Any], Mapping[str, Any]], Any]
-"""Records a call: the recording, the function, its name, its arguments."""
+"""Records a call: (recording, function, its name, arguments, arguments by name) -> result."""
 
 _IN_PLACE: Final = frozenset(
     "__setitem__ __iadd__ __isub__ __imul__ __itruediv__ __idiv__ __ipow__ __ifloordiv__ __imod__"
@@ -29,19 +29,20 @@ _IN_PLACE: Final = frozenset(
 
 Array = np.ndarray[Any, Any]
 Rows = tuple[int, int]
-"""The first and the last but one row of a tensor that are meant."""
+"""A range of rows of a tensor: the first one, and the one after the last."""
 
 QUERIES: Final = frozenset(
     "dim size numel ndimension __hash__ __len__ is_floating_point is_complex element_size"
     " __repr__ __format__ is_contiguous stride type has_names get_device".split()
 )
+"""Functions of shape and type, which torch answers for a probe."""
 _MODULE: Final = cast("dict[str, Any]", vars(torch.func))
 _OF_GRADIENTS: Final = {"argnums": "argnums"}
 _TRANSFORMS: Final[dict[str, dict[str, str]]] = {
     **dict.fromkeys(("grad", "hessian", "jacfwd", "jacrev"), _OF_GRADIENTS),
     "vmap": {"in_dims": "in_axes", "out_dims": "out_axes"},
 }
-"""Transforms of `torch.func` that are pirkit's, with what both call their arguments."""
+"""Transforms of `torch.func` that pirkit computes: torch's names of arguments, and pirkit's."""
 _COMPUTED: Final = frozenset("T mT H mH real imag".split())
 """Properties that are functions of the content."""
 
@@ -54,14 +55,14 @@ _PROPERTIES: Final = frozenset(
 class Probe(torch.Tensor):
     """A tensor without content, which stands for a value of a program.
 
-    ``rows`` says that only these rows of ``value`` are meant: what is computed of them is computed
-    of all rows, and the others are left out of sums. So all points stay one batch.
+    If ``rows`` is given, it stands for these rows of ``value`` only. What the model computes of
+    them is computed of all rows, and sums leave the others out. So all points stay one batch.
     """
 
     value: Value
     rows: Rows | None
     family: list[Any]
-    """Weak references to the tensors that share memory in torch."""
+    """Weak references to the probes that share memory in torch, shared by all of them."""
 
     @staticmethod
     def of(value: Value, rows: Rows | None = None) -> Probe:
@@ -74,7 +75,7 @@ class Probe(torch.Tensor):
         return probe
 
     def shares_with(self, other: Probe) -> None:
-        """Enter a view of another tensor."""
+        """Note that this probe is a view of another one."""
         if self is not other:
             self.family = other.family = other.family or [ref(other)]
             self.family.append(ref(self))
@@ -95,9 +96,11 @@ class Recording(overrides.TorchFunctionMode):
         self.count = count
         """The number of points: the rows of the inputs of the network."""
         self.kept: dict[int, tuple[Any, Any]] = {}
+        """Constant tensors that the program reads, each with what it reads of them."""
         self.made: dict[int, Any] = {}
         """Constants that were made while recording, by their id."""
         self.masks: dict[Any, Any] = {}
+        """Arrays of masks, so that equal ones are one input."""
 
     def __torch_function__(
         self,
@@ -134,7 +137,7 @@ class Recording(overrides.TorchFunctionMode):
         return found
 
     def __enter__(self) -> Any:
-        """Record from now on, transforms too: torch's would run the function itself."""
+        """Record from now on, and replace transforms of `torch.func`, which know no probes."""
         self._theirs = {name: getattr(torch.func, name) for name in ("jvp", *_TRANSFORMS)}
         _MODULE.update({name: partial(self.transformed, name) for name in _TRANSFORMS})
         torch.func.jvp, torch.vmap = self.jvp, torch.func.vmap
@@ -146,7 +149,7 @@ class Recording(overrides.TorchFunctionMode):
         super().__exit__(*error)  # pyright: ignore[reportUnknownMemberType]
 
     def jvp(self, f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """``torch.func.jvp`` of a function of one tensor."""
+        """``torch.func.jvp`` of a function of one tensor; NotCovered is raised for several."""
         if len(primals) != 1:
             raise NotCovered("`torch.func.jvp` of several tensors is not recorded")
         x, v = self.whole(primals[0]), self.whole(tangents[0])
@@ -158,7 +161,7 @@ class Recording(overrides.TorchFunctionMode):
         return tuple(map(Probe.of, found))
 
     def transformed(self, name: str, f: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """A transform of ``torch.func`` by the one of pirkit."""
+        """A transform of ``torch.func`` by pirkit's; torch's own if no argument is recorded."""
         places = _TRANSFORMS[name]
         if not named.keys() <= places.keys() or len(given) > len(places):
             raise NotCovered(f"`torch.func.{name}` with other arguments is not recorded")
@@ -183,7 +186,7 @@ class Recording(overrides.TorchFunctionMode):
     # --- operands ---
 
     def whole(self, given: Any) -> Any:
-        """An operand as a value, of which rows that are not meant are cut off; numbers stay."""
+        """An operand as a value of just the rows that it stands for; numbers stay."""
         if isinstance(given, Probe) and given.rows is not None:
             begin, end = given.rows
             return given.value[begin:end]
@@ -231,7 +234,7 @@ class Recording(overrides.TorchFunctionMode):
         return next(iter(self.variables.values())).b.value(array)
 
     def padded(self, tensor: Any, rows: Rows) -> Value:
-        """A constant for some rows, as one for all: the others repeat the first and last row."""
+        """A constant of some rows, extended to all points by repeating its first and last row."""
         key = hash((id(tensor), rows))
         if key not in self.kept:
             if tensor.requires_grad:
@@ -242,7 +245,7 @@ class Recording(overrides.TorchFunctionMode):
         return self.captured(self.kept[key][1])
 
     def mask(self, rows: Rows, like: Value) -> Value:
-        """One in the rows that are meant, zero in others, for a tensor like ``like``."""
+        """One in some rows, zero in the others, in a shape that broadcasts to ``like``."""
         if rows not in self.masks:
             held = np.zeros((self.count, 1), like.dtype.np)
             held[rows[0] : rows[1]] = 1
@@ -270,7 +273,10 @@ def _writes(name: str) -> bool:
 
 
 def _in_custom_forward() -> bool:
-    """Whether this is the forward of a `torch.autograd.Function`: neither mode has derivatives."""
+    """Whether this is the forward of a `torch.autograd.Function`.
+
+    There both reverse and forward mode are off, outside of inference mode.
+    """
     return not (
         torch.is_grad_enabled()
         or torch._C._is_fwd_grad_enabled()

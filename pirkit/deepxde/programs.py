@@ -19,14 +19,15 @@ from pirkit.runtime.executor import Executable
 
 Array = np.ndarray[Any, Any]
 Losses = Callable[[Any, Any, Any], Any]
-"""DeepXDE's ``outputs_losses_train`` and its like: outputs and losses of inputs, targets, aux."""
+"""A function as DeepXDE's ``outputs_losses_train``: (inputs, targets, auxiliary variables) ->
+(outputs, losses)."""
 
 
 Record = Callable[
     [Losses, tuple[Any, Any, Any], Sequence[Value], Sequence[Value]], tuple[Value, Value, Any]
 ]
-"""Records a loss for values of the arrays of a batch and of the variables: gives outputs, losses
-and what has to live as long as the program."""
+"""Records losses: (losses, data, values of the arrays of the data, values of the variables) ->
+(outputs, losses, objects that have to live as long as the program)."""
 
 
 class NotCovered(Exception):
@@ -39,13 +40,15 @@ def tuples(inputs: Any) -> tuple[Any, ...]:
 
 
 def flat(data: tuple[Any, Any, Any]) -> list[Array]:
-    """All arrays of a batch: inputs, targets and auxiliary variables, of which some are None."""
+    """All arrays of a batch: inputs, targets and auxiliary variables, without those of None."""
     return [*tuples(data[0]), *(part for part in data[1:] if part is not None)]
 
 
 @dataclass(frozen=True)
 class Adam:
-    """What a step of Adam does besides what its program reads: decays, epsilon, weight decays."""
+    """Settings of Adam that are constants of a step: decay rates of the moments, epsilon, and the
+    weight decay of each variable.
+    """
 
     betas: tuple[float, float]
     epsilon: float
@@ -54,7 +57,7 @@ class Adam:
 
 @dataclass
 class Programs:
-    """The executables of a model by content, so that other points need no other code."""
+    """The executables of a model by fingerprint of the program: other points need no other code."""
 
     variables: Sequence[Any]
     record: Record
@@ -69,8 +72,11 @@ class Programs:
     ) -> Bound:
         """The program of a loss for these points, bound to the memory of the variables.
 
-        With ``adam`` it updates them and ``state``: the step size, the correction of second
-        moments, first and second moments. Raises NotCovered for what is not recorded.
+        Its results ``y0``, ``y1``... are outputs and losses, if there is no ``state``. With one,
+        they are the sum of the losses, the losses, and the gradients of all variables. With
+        ``adam``, these are updated variables, first moments and second moments instead; ``state``
+        is the step size, the correction of second moments, and both moments. Raises NotCovered for
+        what cannot be recorded.
         """
         arrays = [np.ascontiguousarray(a) for a in flat(data)]
         weights = [self.memory(v) for v in self.variables]
@@ -143,9 +149,9 @@ def _updated(
 
 
 class Bound:
-    """A program on fixed memory: ``run()`` computes ``results``, those in place included.
+    """A program on fixed memory: ``run()`` computes ``results``, some of them in place.
 
-    Its first inputs, ``x0``..., are those of ``data``.
+    Its first inputs, ``x0``..., are the arrays ``data``; ``given`` are the arrays of all inputs.
     """
 
     def __init__(
@@ -170,7 +176,7 @@ class Bound:
             }
 
     def write_to(self, targets: dict[str, Array]) -> Bound:
-        """Write these results to other memory, which may be that of an operand."""
+        """Let these results be written to other memory, which may be that of an input."""
         self.results |= targets
         if self.executable.native is not None:
             arrays = [
@@ -180,7 +186,7 @@ class Bound:
         return self
 
     def take(self, data: list[Array]) -> None:
-        """Read other arrays of the same shapes: from the second time on, they are copied."""
+        """Read other arrays of the same shapes: they are copied into memory of this object."""
         if all(map(operator.is_, data, self.data)):
             return
         if not self._owned:
@@ -206,4 +212,4 @@ class Bound:
 
 
 MOST_KINDS: Final = 16
-"""Sets of points and settings for which a model holds bound programs."""
+"""The most combinations of points and settings for which a model holds bound programs."""

@@ -24,7 +24,10 @@ from pirkit.runtime import dtype as dt
 def call(
     recording: Recording, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Record a call. Raises NotCovered for a function without a rule."""
+    """Record a call, by the first table that has its function, else by its ATen ops.
+
+    Raises NotCovered for what a program cannot hold.
+    """
     plain, in_place = _plain(name)
     if plain in _CONTENT:
         raise NotCovered(f"the model reads the content of a tensor (`{plain}`)")
@@ -62,7 +65,7 @@ def call(
 
 
 def _takes(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a rule has these arguments; a function with others is recorded by what it calls."""
+    """Whether a rule has these arguments; a call with others is recorded by its ATen ops."""
     kind = kwargs.get("dtype")
     if "out" in kwargs or (kind and any(t.dtype is not kind for t in args if hasattr(t, "dtype"))):
         return False
@@ -76,7 +79,7 @@ def _takes(rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 
 def _require_own(written: Any, name: str) -> None:
-    """Raises NotCovered if what is written is no result, or others see it change."""
+    """Raises NotCovered if a written tensor is no probe, or if others see the write."""
     if not isinstance(written, Probe):
         raise NotCovered(f"the model writes into a tensor of its own (`{name}`)")
     if written.is_shared or not torch.is_grad_enabled():
@@ -84,6 +87,7 @@ def _require_own(written: Any, name: str) -> None:
 
 
 def _plain(name: str) -> tuple[str, bool]:
+    """The name by which tables have a function, and whether it writes into its argument."""
     if name.endswith(".__get__"):
         return name[:-8], False
     if name.startswith("__") and name.endswith("__"):
@@ -97,6 +101,7 @@ def _plain(name: str) -> tuple[str, bool]:
 
 
 def _probes(found: Any) -> Any:
+    """The result of a rule, with probes for its values. NotCovered is raised for other objects."""
     if isinstance(found, Value):
         return Probe.of(found)
     if isinstance(found, list | tuple):
@@ -114,6 +119,7 @@ def _probes(found: Any) -> Any:
 def _elementwise(
     recording: Recording, rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
+    """A rule on all points, if all operands with rows stand for the same ones; else on slices."""
     parts = {a.rows for a in args if isinstance(a, Probe) and _has_rows(recording, a)}
     if parts <= {None}:
         return rule(*map(recording.lifted, args), **kwargs)
@@ -133,7 +139,7 @@ def _has_rows(recording: Recording, probe: Probe) -> bool:
 
 
 def _over_all(recording: Recording, given: Any, rows: Rows, rank: int) -> Any:
-    """An operand beside values of all rows; None if it has rows in another way."""
+    """An operand extended to all points; None if it is recorded and its rows are no points."""
     if not isinstance(given, torch.Tensor) or given.ndim < rank or given.shape[0] == 1:
         return recording.lifted(given)
     if isinstance(given, Probe) and _has_rows(recording, given):
@@ -145,10 +151,10 @@ _SAME: Final = frozenset("as_tensor contiguous cpu to type_as float double retai
 """Functions whose result is the tensor that they get, or has its content in another type."""
 
 _CONTENT: Final = frozenset("bool int index item tolist numpy array contains".split())
-"""Functions that give Python what a tensor holds."""
+"""Functions that give Python the content of a tensor."""
 
 _UNSET: Final = ("out", "dtype")
-"""Arguments that torch's Python functions hand on where they have none."""
+"""Arguments that torch's Python functions pass on even if they are None."""
 
 _VIEWS: Final = frozenset(
     "getitem reshape view flatten expand permute transpose t swapaxes swapdims adjoint T mT H mH"
@@ -160,12 +166,14 @@ _VIEWS: Final = frozenset(
 """Functions whose results may be parts of their argument."""
 
 _TYPED: Final = {"float": torch.float32, "double": torch.float64}
+"""Functions that cast, and the type to which they do."""
 
 
 # --- with rules of their own ---------------------------------------------------------------------
 
 
 def _getitem(recording: Recording, x: Any, index: Any) -> Any:
+    """Indexing: a slice of points becomes the rows of a probe, all else an operation."""
     given = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
     parts = tuple([p for part in given for p in _positions(recording, part)])
     first = parts[0]
@@ -178,7 +186,7 @@ def _getitem(recording: Recording, x: Any, index: Any) -> Any:
 
 
 def _positions(recording: Recording, index: Any) -> tuple[Any, ...]:
-    """An index; a constant mask as the positions that it has now, for their number is a shape."""
+    """An index; a constant mask as the positions where it holds: their number is a static size."""
     is_mask = isinstance(index, torch.Tensor) and index.dtype is torch.bool and index.ndim
     if not is_mask or recording.is_recorded(index):
         return (index,)
@@ -186,7 +194,7 @@ def _positions(recording: Recording, index: Any) -> tuple[Any, ...]:
 
 
 def _slice_of(index: Any, x: Probe) -> Rows | None:
-    """The rows that a slice means; None for another index, or for steps."""
+    """The rows of ``x.value`` that a slice of ``x`` takes; None for other indices and for steps."""
     if not isinstance(index, slice):
         return None
     begin, end, step = cast("slice[Any, Any, Any]", index).indices(x.shape[0])
@@ -202,7 +210,7 @@ def _reduction(name: str) -> Rule:
         axes: Any = range(rank) if dim is None else np.atleast_1d(dim).tolist()
         axes = tuple(sorted({int(a) % rank for a in axes}))
         value, rows = recording.lifted(x), getattr(x, "rows", None)
-        if rows is not None and 0 in axes:
+        if rows is not None and 0 in axes:  # over points: those that are not meant count as zeros
             count = int(np.prod([x.shape[a] for a in axes]))
             value = pirkit.where(recording.mask(rows, value) > 0.5, value, filled(value, 0.0))
             total = value.sum(axis=axes, keepdims=keepdim)
@@ -224,7 +232,7 @@ def _gradient(
     recording: Recording, outputs: Any, inputs: Any, grad_outputs: Any = None,
     retain_graph: Any = None, create_graph: bool = False, *_: Any, **more: Any,
 ) -> Any:  # fmt: skip
-    """``torch.autograd.grad``: requested now, computed by the passes, as a series if nested."""
+    """``torch.autograd.grad`` as `pir.gradient`, which passes expand: a Taylor series if nested."""
     targets = [recording.whole(y) for y in listed(outputs)]
     given = [None] * len(targets) if grad_outputs is None else listed(grad_outputs)
     b: Any = targets[0].b
@@ -274,9 +282,9 @@ def _detach(recording: Recording, x: Any) -> Any:
 
 
 def _watched(recording: Recording, x: Any, *_: Any) -> Any:
-    """A tensor made while recording, with respect to which the model differentiates.
+    """``requires_grad_`` of a tensor, with respect to which the model then differentiates.
 
-    A constant becomes an input, for an input is never folded into what is computed of it.
+    A constant becomes an input: a constant would be folded into the operations that read it.
     """
     value = recording.lifted(x)
     number = fill_value(value.ssa)
@@ -286,7 +294,7 @@ def _watched(recording: Recording, x: Any, *_: Any) -> Any:
 
 
 def _setitem(recording: Recording, x: Any, index: Any, given: Any) -> Any:
-    """Elements at places known before the program runs, as a selection by a mask."""
+    """Write elements at places known before the program runs, as a `where` with a mask."""
     places = torch.zeros(x.shape, dtype=torch.bool)
     places[index] = True
     value = recording.whole(x)
@@ -309,11 +317,11 @@ def _sparse_matmul(recording: Recording, matrix: Any, x: Any) -> Any:
 
 
 _MOST_PLACED: Final = 7
-"""From one more on, `reroll` makes one operation of what is stacked."""
+"""The most numbers that masks select; if more are stacked, `reroll` makes one operation of them."""
 
 
 def _stack(recording: Recording, tensors: Any, dim: int = 0) -> Any:
-    """A few numbers are selected by masks, not joined: so a program stays one loop over points."""
+    """A few numbers are selected by masks, not joined, so a program stays one loop over points."""
     values = [recording.whole(t) for t in tensors]
     if any(v.rank for v in values) or len(values) > _MOST_PLACED:
         return stacked(values, dim)

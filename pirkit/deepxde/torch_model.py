@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 _SPECIAL: Final = (
     "amsgrad", "maximize", "capturable", "differentiable", "decoupled_weight_decay",
 )  # fmt: skip
-"""Settings of Adam with which a step of torch's is another than ours."""
+"""Settings of torch's Adam whose step `programs.py` does not compute."""
 _LEARNS: Final = attrgetter("requires_grad")
 
 
@@ -46,7 +46,10 @@ class Accelerated(NativeModel):
         return variable.detach().numpy()
 
     def learns(self, losses: Losses, data: Any) -> list[bool]:
-        """See `NativeModel`. A weight that decays does so only if backward reaches it."""
+        """See `NativeModel`. With weight decay, backward decides: it may not reach a variable.
+
+        Torch leaves such a variable alone, also its decay.
+        """
         learns = [v.requires_grad for v in self.variables]
         if not any(group.get("weight_decay") for group in self.model.opt.param_groups):
             return learns
@@ -63,7 +66,7 @@ class Accelerated(NativeModel):
         return torch.from_numpy(array)
 
     def adam(self) -> Adam | None:
-        """Adam as torch has it by default is native."""
+        """See `NativeModel`. Adam is native with weight decay, without torch's other options."""
         opt = self.model.opt
         if type(opt) is not torch.optim.Adam:
             return None
@@ -78,7 +81,10 @@ class Accelerated(NativeModel):
         return Adam(tuple(first["betas"]), first["eps"], tuple(decays))
 
     def moments(self) -> list[Array] | None:
-        """The state of Adam, as torch keeps it: zeros, or what was restored."""
+        """See `NativeModel`. Puts zeros into torch's state of Adam where there is none yet.
+
+        Raises NotCovered if variables have made different numbers of steps.
+        """
         state = self.model.opt.state
         if self._first is not None and state[self.variables[0]].get("exp_avg") is self._first:
             return None
@@ -119,7 +125,7 @@ class Accelerated(NativeModel):
     def schedule(self) -> None:
         """See `NativeModel`."""
         if self.model.lr_scheduler is not None:
-            self.model.opt._opt_called = True  # what torch's schedules look for
+            self.model.opt._opt_called = True  # torch's schedules warn if it is not set
             self.model.lr_scheduler.step()
 
 

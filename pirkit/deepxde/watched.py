@@ -1,8 +1,8 @@
 """What a recording of a model depends on besides its arguments: numbers, attributes, generators.
 
-The model's own Python runs once for each set of points, so what it reads has to be what it would
-read now: another value means another recording. What it changes itself, and what it draws, would
-change at every call: such a model is not recorded.
+The model's own Python runs only once for each set of points. If a value that it read has changed
+since then, the model is recorded again. A model that changes such values itself, or draws random
+numbers, would need that at every call: it is not recorded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def user_code(model: Any, losses: Any) -> list[Any]:
 
 
 def _of_user(given: Any) -> Iterator[Any]:
-    """A callable, or those that a function of DeepXDE's holds."""
+    """The user's callables in what is given; those that a function of DeepXDE's closes over."""
     if isinstance(given, list | tuple):
         for each in cast("list[Any]", given):
             yield from _of_user(each)
@@ -56,9 +56,9 @@ def _is_of_deepxde(function: FunctionType) -> bool:
 
 
 class Watched:
-    """The places that a model's Python may read, as they are now.
+    """The values that a model's Python may read, as they are now.
 
-    ``objects`` are types whose objects have to be the same ones, such as tensors.
+    ``objects`` are types whose objects are compared by identity, such as tensors.
     """
 
     def __init__(self, roots: Sequence[Any], objects: tuple[type, ...]) -> None:
@@ -68,25 +68,26 @@ class Watched:
         self._held.places = places
         self.generators = [p.value for p in places if isinstance(p.value, _GENERATORS)]
         self.is_other = self._held.checker()
-        """Whether something is another than it was."""
+        """A function that tells whether a value has changed."""
 
     def change(self) -> str | None:
-        """What is another, for people; None if all is as it was."""
+        """A description of what has changed; None if nothing has."""
         return self._held.change(frozenset())
 
     def restore(self) -> None:
-        """Give numbers their old values."""
+        """Assign the old values to numbers that have changed."""
         for place in self._held.places:
+            # An expression with a call is no target of an assignment.
             if "(" not in place.expression and isinstance(place.value, bool | int | float):
                 names = {**self._held.roots, "value": place.value}
                 function_of("put()", [f"{place.expression} = value"], names)()
 
     @contextmanager
     def recording(self, states: Sequence[State]) -> Generator[None]:
-        """While a model is recorded. Raises NotCovered if that changed something, or drew.
+        """While a model is recorded. ``states`` are those of the framework's generators.
 
-        Numbers and generators are then as before, so that the framework computes what it would
-        have computed.
+        Raises NotCovered if the model changed what it reads, or drew random numbers. Numbers and
+        generators are then set back, so that the framework computes what it would have computed.
         """
         known: list[State] = [
             (random.getstate, random.setstate),

@@ -1,4 +1,4 @@
-"""Torch's functions of whole tensors, of which no slice of points is kept apart."""
+"""Torch's functions as operations on whole tensors: a slice of points is cut out before them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stacked(tensors: Any, dim: int = 0) -> Any:
 
 
 def _of_one_type(tensors: Sequence[Any]) -> list[Any]:
-    """Tensors as torch joins them: of the widest of their element types."""
+    """Tensors cast to the widest of their element types, as torch joins them."""
     kind = reduce(wider, [t.dtype for t in tensors])
     return [t if t.dtype is kind else t.b.cast(t, kind) for t in tensors]
 

@@ -18,14 +18,17 @@ from pirkit.split.runnable import RunnableProgram
 
 @dataclass(frozen=True)
 class _Call:
-    """What one call knows; Paddle would take a tuple of tensors for tensors to differentiate."""
+    """What the forward of one call needs.
+
+    It is a class, because Paddle would take tensors in a tuple for arguments to differentiate by.
+    """
 
     net: Net
     x: list[Any]
     inputs: list[int]
-    """The inputs of which the tape asks for gradients."""
+    """Indices of the inputs whose gradients the tape asks for."""
     params: list[int]
-    """The parameters of which it does."""
+    """Indices of the parameters whose gradients it asks for."""
 
 
 class Net:
@@ -45,12 +48,16 @@ class Net:
             for n, t in zip(names.fp, stored, strict=True)
         ]
         self.weights = Weights(self.params)
+        # Parameters and inputs that get gradients, and parameters that the backward reads.
         self.learned = [i for i, name in enumerate(names.bp_g) if name is not None]
         self.followed = [i for i, name in enumerate(names.bx_g) if name is not None]
         self.read = [i for i, name in enumerate(names.bp) if name is not None]
 
     def __call__(self, *inputs: Any) -> Any:
-        """What the network returns; the tape holds one operation for it."""
+        """What the network returns; the tape holds one operation for it.
+
+        Its backward raises RuntimeFault (PK0907) if Paddle has written a parameter that it reads.
+        """
         tensors = [leaf for leaf in leaves_of(inputs) if isinstance(leaf, paddle.Tensor)]
         given = dict(zip(self.inputs, tensors, strict=True))
         given |= {name: draw() for name, draw in self.draws.items()}

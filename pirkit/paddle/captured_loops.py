@@ -1,9 +1,10 @@
 """`while` in a captured function: which of its results a gradient flows through.
 
-Paddle marks the result of a loop by its initial value alone: a state that begins with zeros stays
-without a gradient, and so does all that is computed of it, whatever the loop computes. Here every
-state may have one. What a program does not depend on has none anyway, and what the user stops
-(`detach`, `stop_gradient`, `no_grad`) is marked where it is computed.
+Paddle marks the result of a loop by its initial value alone: whatever the loop computes, a state
+that begins as a constant (zeros) gets no gradient, nor does anything that is computed from it. Here
+every state may have a gradient. That adds none by mistake: values that do not depend on parameters
+have none anyway, and what the user stops (`detach`, `stop_gradient`, `no_grad`) is marked where it
+is computed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def differentiable_loops() -> Generator[None]:
 
 
 class _Loop:
-    """Paddle's loop under construction, whose arguments and results are unmarked."""
+    """Paddle's builder of a loop, whose arguments and results may have gradients."""
 
     def __init__(self, loop: Any) -> None:
         self._loop = loop

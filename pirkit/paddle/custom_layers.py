@@ -1,7 +1,8 @@
-"""`paddle.autograd.PyLayer` in a captured function: its own derivative, kept by the program.
+"""`paddle.autograd.PyLayer` in a captured function: the program keeps its derivative.
 
 Paddle's op for it holds the forward only, and calls Python for the backward. Here the backward is
-captured too, for values that stand for the cotangents: `pir.custom_derivative` repeats it.
+captured, too, for values that stand for the cotangents; the derivative rule of
+`pir.custom_derivative` repeats it for the actual ones.
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ _capturing: Final[Any] = import_module("paddle.jit.dy2static.py_layer")
 
 @dataclass(frozen=True)
 class Custom:
-    """One call of a layer: live values, and copies of its outputs that stand for the results."""
+    """One call of a layer, in live values of Paddle's program.
+
+    ``found`` are the cotangents of ``inputs`` that the backward computes from ``seeds``, which
+    stand for those of ``outputs``. ``results`` are copies of the outputs, which the rest reads.
+    """
 
     outputs: list[Any]
     inputs: list[Any]
@@ -36,7 +41,7 @@ class Custom:
 
 @dataclass
 class _Context:
-    """What the forward leaves for the backward; both are captured into one block."""
+    """The context that forward and backward get, in place of Paddle's, while they are captured."""
 
     saved: tuple[Any, ...] = ()
     fixed: list[Any] = field(default_factory=list[Any])
@@ -65,6 +70,7 @@ def custom_layers() -> Generator[list[Custom]]:
     def call(
         forward_fn: Any, inputs: Sequence[Any], backward_fn: Any = None, name: str | None = None
     ) -> Any:
+        # In place of Paddle's op, forward and backward are recorded one after the other.
         inputs = [_defined(x) for x in inputs]
         returned = forward_fn(*inputs)
         leaves = paddle.utils.flatten(returned)
@@ -102,7 +108,7 @@ def custom_layers() -> Generator[list[Custom]]:
 def insert_custom(calls: Sequence[Custom], made: Mapping[int, PirOp]) -> None:
     """Let the copies of outputs copy results of `pir.custom_derivative`.
 
-    ``made`` are our operations by live id.
+    ``made`` are pirkit's operations by the id of Paddle's.
     """
     for call in calls:
         copies = [made[v.get_defining_op().id()] for v in call.results]

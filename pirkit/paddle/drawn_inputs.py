@@ -24,7 +24,11 @@ Draw = Callable[[], Any]
 
 
 def draw_ahead(program: Program) -> tuple[Program, dict[str, Draw]]:
-    """A program in which random numbers are inputs, and what draws each of them, in order."""
+    """A program whose random numbers are inputs, and the function that draws each input, in order.
+
+    A dropout becomes a product with a drawn tensor. Draws with a seed of their own stay in the
+    program.
+    """
     found: dict[str, Draw] = {}
     if not all(_meta(op).is_static for op in _random(program)):
         program = run_passes(program, "constant-fold,infer-meta")
@@ -52,6 +56,7 @@ def _meta(op: PirOp) -> TensorMeta:
 
 
 def _dropout(op: PirOp, shape: list[int], dtype: str) -> Draw | None:
+    """Draws dropout of ones: 0 or the factor of an element. None in inference, or with a seed."""
     _, seed, rate = op.operand_slots
     p = None if rate is None else constant_scalar(rate)
     is_random = not op.attribute("is_test") and not op.attribute("fix_seed") and seed is None

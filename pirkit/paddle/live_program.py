@@ -34,18 +34,20 @@ from pirkit.paddle.requested_gradients import insert_gradients, requested
 from pirkit.paddle.shared_memory import array_of
 
 _FRAME: Final = re.compile(r'\s*File "([^"]+)", line (\d+)')
+"""A line of Paddle's call stack of an operation."""
 _TOLD: Final = 500
 """Characters that are kept at both ends of a longer message of Paddle."""
 
 _INTERNAL: Final = (str(Path(paddle.__file__).parent), str(Path(__file__).parent), "<")
+"""Beginnings of names of files that are not the user's."""
 
 _CONVERTER: Final = renewed(RLock())
-"""Held while Paddle converts: its converter, and what we watch there, belong to the process."""
+"""Held while Paddle converts: its converter, and what we replace there, are global."""
 
 
 @dataclass(frozen=True)
 class Captured:
-    """A live program as ours, with what calls of it need."""
+    """A live program as one of pirkit's, with what calls of it need."""
 
     program: Program
     inputs: tuple[str, ...]
@@ -53,7 +55,7 @@ class Captured:
     tensors: dict[str, Any]
     """Name -> Paddle's tensor, for parameters and buffers."""
     structure: Any
-    """What the function returns, with the numbers of outputs in place of tensors."""
+    """What the function returns, with indices of outputs for tensors, and `Constant` for others."""
 
 
 def from_static(function: Any, inputs: Sequence[Any]) -> Program:
@@ -93,6 +95,7 @@ def _captured(function: Any, inputs: Sequence[Any]) -> Captured:
                 f"`paddle.jit.to_static` does not convert <{_name_of(function)}>: {told}",
                 help="its own message is above; rewrite the line, or run the layer by Paddle",
             ) from error
+    # Operations are in one order on both sides, which pairs them.
     module = read_paddle_json(serialized(concrete.main_program), "<paddle>")
     theirs = list(_walk(concrete.main_program.global_block()))
     ours = [op for op in module.walk() if isinstance(op, PirOp)]
@@ -152,7 +155,7 @@ def _location(live: Any) -> mlir.LocationAttr | None:
 
 
 def _with_outputs(program: Program, returned: Any, made: dict[int, PirOp]) -> Any:
-    """Name the outputs; returns the structure of the result, with their numbers."""
+    """Add the outputs to a program; returns the structure of the result, with their indices."""
     leaves: list[Any] = []
     count = 0
     for leaf in cast("list[Any]", paddle.utils.flatten(returned)):

@@ -1,8 +1,8 @@
-"""`paddle.grad` in a captured function as a derivative that is requested, not one that is expanded.
+"""`paddle.grad` in a captured function as the op `pir.gradient`, which passes expand later.
 
-Paddle expands a gradient when it captures one, and the nest that is a Taylor series is lost. Here
-each result of `paddle.grad` is an input of Paddle's program, until the program is ours: then it is
-the result of a `pir.gradient`.
+Paddle expands a gradient while it captures one; then passes cannot see any more that derivatives
+are nested, and compute them as a Taylor series. So `paddle.grad` is replaced during the capture:
+each of its results is an input of Paddle's program, and a result of `pir.gradient` in pirkit's.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Request:
 def requested() -> Generator[list[Request]]:
     """Collect the calls of `paddle.grad` while a function is captured.
 
-    Operators of Paddle's tensors from around the function are captured too meanwhile: its tracer
-    knows those that appear by name in the source of the function itself, and computes others.
+    Within it, operators of eager tensors that the function captures are recorded, too. Paddle's
+    converter records those of tensors that the function's source names, and computes others.
     """
     requests: list[Request] = []
 
@@ -67,6 +67,7 @@ def requested() -> Generator[list[Request]]:
 
 
 def _stand_in(x: Any) -> Any:
+    """An input of Paddle's program, like ``x``, that stands for a gradient by it."""
     name = paddle.utils.unique_name.generate("gradient")
     found = paddle.static.data(name, x.shape, x.dtype)
     found.stop_gradient = False
@@ -74,7 +75,7 @@ def _stand_in(x: Any) -> Any:
 
 
 def _operators(kind: Any = None) -> dict[str, Any]:
-    """Operators whose operands are values: those of a tensor around the function are made so."""
+    """Operators of values, by name, which first make values of operands that are eager tensors."""
     return {
         name: _converted(getattr(paddle.pir.Value, name))
         for name in _OPERATORS
@@ -91,7 +92,10 @@ def _converted(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _exact(given: Any, operands: Sequence[Any]) -> Any:
-    """A number beside float64 that float32 does not hold, as a tensor: an attribute rounds it."""
+    """A number as a float64 tensor if an operand is float64, and float32 does not hold the number.
+
+    Paddle would make it an attribute in float32.
+    """
     if not isinstance(given, float) or given == float(np.float32(given)):
         return given
     kinds = {v.dtype for v in operands if isinstance(v, paddle.pir.Value)}
@@ -101,7 +105,7 @@ def _exact(given: Any, operands: Sequence[Any]) -> Any:
 
 @contextmanager
 def replaced(holder: Any, names: Mapping[str, Any]) -> Generator[None]:
-    """Other attributes of a module or class for a while."""
+    """Within it, these attributes of a module or class have other values."""
     kept = {name: getattr(holder, name) for name in names}
     for name, each in names.items():
         setattr(holder, name, each)
@@ -113,7 +117,10 @@ def replaced(holder: Any, names: Mapping[str, Any]) -> Generator[None]:
 
 
 def insert_gradients(requests: list[Request], made: Mapping[int, PirOp]) -> None:
-    """Replace the inputs that stand for gradients; ``made`` are our operations by live id."""
+    """Replace the inputs that stand for gradients by results of `pir.gradient`.
+
+    ``made`` are pirkit's operations by the id of Paddle's.
+    """
 
     results: dict[int, SSAValue] = {}
 

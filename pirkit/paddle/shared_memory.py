@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 def shared(tensor: Any) -> DenseTensor:
-    """Our tensor over the memory of Paddle's.
+    """A tensor of pirkit over the memory of Paddle's.
 
     Raises ArgumentError (PK0701) for a tensor on another device than the CPU.
     """
@@ -33,14 +33,14 @@ def array_of(tensor: Any) -> Array:
 
 
 def given_back(tensor: DenseTensor) -> Any:
-    """Paddle's tensor over the memory of ours."""
+    """A tensor of Paddle over the memory of pirkit's."""
     return paddle.from_dlpack(tensor)
 
 
 class Weights:
-    """Our tensors over Paddle's parameters, made anew where Paddle has moved the memory.
+    """Tensors of pirkit over Paddle's parameters, made anew where Paddle has moved the memory.
 
-    They are kept from step to step, because a tensor of ours counts the writes to its memory.
+    They are kept from step to step, because a tensor of pirkit counts the writes to its memory.
     """
 
     def __init__(self, tensors: list[Any]) -> None:

@@ -35,7 +35,8 @@ def train_step(
 
     ``loss(outputs, *labels)`` is any Python on Paddle's tensors. ``passes`` change the captured
     program before it is split: a pipeline, or a function from program to program. ``mode`` says
-    what the forward saves for the backward (see docs/split.md).
+    what the forward saves for the backward (see docs/split.md). A call raises ArgumentError
+    (PK0701) for a layer that cannot be captured, and UnsupportedError (PK0401) for an unknown op.
     """
     return TrainStep(layer, loss, optimizer, passes, mode)
 
@@ -43,9 +44,9 @@ def train_step(
 class TrainStep:
     """A step of training; `train_step` makes it.
 
-    The network is captured when inputs of new shapes or element types come, and when what its
-    Python reads is another: its mode, that of a layer inside it, a number, a hook. Its parameters
-    and buffers stay Paddle's: pirkit reads and updates them where they are.
+    The network is captured for inputs of new shapes or element types, and when something that its
+    Python reads has changed: its mode, that of a sublayer, a number, a hook. Parameters and buffers
+    stay Paddle's: pirkit reads them, and updates buffers, where they are.
     """
 
     def __init__(
@@ -54,11 +55,11 @@ class TrainStep:
         self.layer, self.loss, self.optimizer = layer, loss, optimizer
         self.passes, self.mode = passes, mode
         self.captures: dict[Any, list[tuple[Reads, Callable[[], bool], Net]]] = {}
-        """For each kind of inputs: what a capture read, whether it is another now, the capture."""
+        """For each kind of inputs: what a capture read, whether that has changed, the network."""
         self._advised = False
 
     def __call__(self, inputs: Any, labels: Any = ()) -> Any:
-        """Forward, backward, update; returns the loss. Both arguments: a tensor, or several."""
+        """Forward, backward, update; returns the loss. Arguments are tensors, or lists of them."""
         value = self.loss(self.forward(*listed(inputs)), *listed(labels))
         value.backward()
         self.optimizer.step()
@@ -73,7 +74,7 @@ class TrainStep:
         """The captured network for inputs like these, and for what the layer reads now."""
         leaves = leaves_of(inputs)
         kinds = [_kind(leaf) for leaf in leaves]
-        if not all(isinstance(each, paddle.Tensor) for each in inputs):  # keys of dicts, lengths
+        if not all(isinstance(each, paddle.Tensor) for each in inputs):  # the structure counts, too
             kinds.append(repr(paddle.utils.map_structure(type, inputs)))
         tracer = paddle.base.framework._dygraph_tracer()
         key = (self.layer.training, tracer._amp_level, tracer._amp_dtype, *kinds)
@@ -101,7 +102,7 @@ class TrainStep:
         return [net for held in self.captures.values() for *_, net in held]
 
     def _advise(self, oldest: Reads) -> None:
-        """Tell once that captures do not last."""
+        """Warn once that the layer is captured again and again, and name what changes."""
         if not self._advised:
             changed = oldest.change()
             message = f"the layer is captured again and again, since it reads another {changed}"
@@ -110,7 +111,10 @@ class TrainStep:
 
 
 def _kind(leaf: Any) -> Any:
-    """What one capture is for: tensors of one shape and element type, or a constant."""
+    """The part of the key of captures for one input: type of a tensor, or a constant itself.
+
+    Raises ArgumentError (PK0701) for an input that is neither a tensor nor hashable.
+    """
     if isinstance(leaf, paddle.Tensor):
         return (tuple(leaf.shape), leaf.dtype, leaf.stop_gradient)
     if not isinstance(leaf, Hashable):

@@ -1,7 +1,7 @@
 """The values that a captured layer depends on besides its inputs, as Python code reads them.
 
-A capture runs the layer's Python once. Another number, mode, hook, or sublayer means another
-capture, since eager Paddle reads them at each call.
+A capture runs the layer's Python once, and eager Paddle reads numbers, modes, hooks and sublayers
+at each call. So a change of one of them means another capture.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _READ: Final = ("training", "_parameters", "_buffers", "_sub_layers")
 _INTERNAL: Final = frozenset(
     n for n in _members(paddle.nn.Layer()) if n not in _READ and not n.endswith("_hooks")
 )
-"""What Paddle keeps in each layer for itself."""
+"""Attributes that Paddle keeps in each layer for itself."""
 
 
 class Reads:
-    """What the forwards of a layer, and of those inside it, may read, as it is now."""
+    """What the forwards of a layer and its sublayers may read, as it is now."""
 
     def __init__(self, layer: Any) -> None:
         layers = [layer, *layer.sublayers()]
@@ -44,10 +44,11 @@ class Reads:
         self._held, self._own = held, len(own)
 
     def settle(self) -> Callable[[], bool]:
-        """After the capture: a function that tells whether something is another by now.
+        """To be called after the capture; gives a function that tells whether a value has changed.
 
-        What layers of Paddle have settled meanwhile, such as a layout, is not. Raises UsageError
-        (PK0701) if an attribute holds a value of the program, where eager Paddle puts a tensor.
+        Attributes of layers that the capture has changed, such as a layout that Paddle chooses at
+        the first call, count as they are now. Raises ArgumentError (PK0701) if an attribute holds a
+        value of the program, where eager Paddle puts a tensor.
         """
         held = self._held
         for i, place in enumerate(held.places):

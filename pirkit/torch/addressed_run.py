@@ -1,4 +1,4 @@
-"""Executables of several instructions, called on memory at addresses."""
+"""Calls executables of several instructions on memory at given addresses."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Array = np.ndarray[Any, Any]
 
 
 class AddressedRun:
-    """What `NativeProgram` is to an executable that is one native call, for others.
+    """The interface of `NativeProgram`, for an executable that is not one native call.
 
-    ``names``, ``inputs`` and ``results`` are those of the executable.
+    ``names`` are those of inputs and of results, ``inputs`` and ``results`` their metas.
     """
 
     def __init__(
@@ -32,7 +32,10 @@ class AddressedRun:
 
     @classmethod
     def of(cls, executable: Executable) -> AddressedRun | None:
-        """None for an executable that takes or gives something else than tensors of known sizes."""
+        """None for an executable with other inputs or outputs than tensors of static shapes.
+
+        None, too, for one that has parameters or writes into inputs.
+        """
         plan = executable.plan
         ports = [p.meta for p in (*plan.inputs, *plan.outputs)]
         metas = [m for m in ports if isinstance(m, TensorMeta) and m.is_static]
@@ -43,9 +46,9 @@ class AddressedRun:
     def run_at(self, addresses: Sequence[int] | Array) -> None:
         """A call on memory at these addresses: of inputs, then of results.
 
-        Nothing is checked, as by `NativeProgram.run_at`. Parameters lie where they lay in the call
-        before, so arrays are kept, and made anew where an address differs. They own nothing: who
-        calls keeps the memory until the call returns.
+        As in `NativeProgram.run_at`, nothing is checked. Most addresses, such as those of
+        parameters, do not change from call to call, so arrays are made anew only where one does.
+        Arrays own nothing: the caller keeps the memory alive until the call returns.
         """
         places = addresses.tolist() if isinstance(addresses, np.ndarray) else addresses
         held = [

@@ -1,9 +1,9 @@
 """Refuses archives of `torch.export.save` that would make torch run code while it reads them.
 
-torch reads weights that are marked so, example inputs and objects with pickle; evaluates sizes as
-Python; loads libraries that compilers left in the archive; looks targets of nodes up in all of its
-modules; and imports modules that trees of arguments name. An archive of tensors and operators needs
-none of that, so it is refused before torch reads it.
+torch unpickles example inputs, objects, and weights that are marked so; evaluates sizes as Python;
+loads libraries that compilers left in the archive; looks up targets of nodes in all of its modules;
+and imports modules that trees of arguments name. An archive of tensors and operators needs none of
+that, so an archive that asks for it is refused before torch reads it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FUNCTIONS: Final = frozenset(
 """Functions in sizes: those of torch and a few of sympy."""
 _POWERS: Final = frozenset({"LShift", "Pow", "PowByNatural", "FloatPow"})
 _LITERALS: Final = {"Symbol": _SYMBOL, "Float": re.compile(r"-?[\d.]+(e[+-]?\d\d?)?")}
-"""Functions of a text, and what it may be."""
+"""Functions whose argument is a text, and the texts that are allowed."""
 _PLAIN: Final = (
     ast.Expression, ast.Load, ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.BinOp,
     ast.UnaryOp, ast.Compare, ast.BoolOp,
@@ -48,7 +48,7 @@ _PLAIN: Final = (
 _MOST_DIGITS: Final = 20
 _MOST_POWER: Final = 64
 _MOST_POWERS: Final = 3
-"""Powers within one another."""
+"""How deep powers may be nested."""
 _TARGET: Final = re.compile(r"torch\.(ops\.\w+\.\w+(\.\w+)?|sym_\w+)|_operator\.\w+|math\.trunc")
 _IMPORTING: Final = re.compile(r"default_factory|__enum__|\bfqn\b")
 """Keys of trees of arguments whose values are names of modules to import."""
@@ -79,11 +79,12 @@ def check_archive(name: str, file: Any) -> None:
 
 
 def _elements(payload: Any) -> int:
-    """The elements of a stored tensor, which may repeat what is stored."""
+    """The number of elements of a tensor, which with strides of 0 is more than what is stored."""
     return prod([size.get("as_int", 1) for size in payload["tensor_meta"]["sizes"]])
 
 
 def _check_json(name: str, value: Any) -> None:
+    """Raise ArtifactError (PK0500) for an entry of a JSON record that names code."""
     for key, held in _entries(value):
         if key == "use_pickle" and held:
             _refuse(name, "a pickled tensor")
@@ -134,6 +135,7 @@ def is_size(text: Any) -> bool:
 
 
 def _is_arithmetic(node: ast.AST, powers: int) -> bool:
+    """Whether a node is arithmetic on symbols and numbers, of powers nested at most so deep."""
     match node:
         case ast.Name(name):
             return _SYMBOL.fullmatch(name) is not None
@@ -154,6 +156,7 @@ def _is_arithmetic(node: ast.AST, powers: int) -> bool:
 
 
 def _is_power(base: ast.AST, power: ast.AST, powers: int) -> bool:
+    """Whether a power is arithmetic whose exponent has one number, of at most `_MOST_POWER`."""
     constants: list[Any] = [n.value for n in ast.walk(power) if isinstance(n, ast.Constant)]
     numbers = [v for v in constants if type(v) in (int, float)]
     # Such as `Mul(Integer(-1), Symbol('s0', positive=True))`.

@@ -1,4 +1,4 @@
-"""The builder that rules for ATen's overloads emit with."""
+"""The builder with which rules for ATen's overloads emit operations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pirkit.torch.element_types import OF_TORCH
 from pirkit.torch.libtorch import prims_common, torch
 
 _PART: Final = {whole: part for part, whole in COMPLEX_OF.items()}
-"""The real type of the parts of a complex number."""
+"""By complex element type, the real type of its parts."""
 
 Kinds: Any = prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND
 
 
 def plain_number(given: Any) -> Any:
-    """A number of the same kind as a symbol; what is no symbol as it is."""
+    """A number of the type of a symbol, for type promotion; what is no symbol as it is."""
     for symbol, number in ((torch.SymFloat, 1.0), (torch.SymInt, 1), (torch.SymBool, True)):
         if isinstance(given, symbol):
             return number
@@ -29,6 +29,7 @@ def plain_number(given: Any) -> Any:
 class AtenBuilder(Builder):
     """A builder that knows the call of ATen for which it emits.
 
+    ``node`` is that call; ``shapes`` and ``types`` are those that torch infers for its results.
     ``read`` gives the value of a node of the graph, and numbers for symbols.
     """
 
@@ -50,7 +51,11 @@ class AtenBuilder(Builder):
     def custom(
         self, y: Value, xs: Sequence[Value], seed: Value, found: Sequence[Value]
     ) -> Value:  # fmt: skip
-        """``y`` with a derivative of its own: ``found`` are cotangents of ``xs`` for ``seed``."""
+        """``y`` with a derivative of its own.
+
+        ``seed`` stands for the cotangent of ``y``; ``found``, which is computed from it, are the
+        cotangents of ``xs``.
+        """
         return self("pir.custom_derivative", y, *xs, seed, *found,
                     outputs=1, inputs=len(xs), forward=False)  # fmt: skip
 
@@ -65,14 +70,15 @@ class AtenBuilder(Builder):
         return self.types[0]
 
     def is_used(self, number: int) -> bool:
-        """True if somebody reads that result of a call with several."""
+        """Whether a node of the graph reads the result of that index, of a call with several."""
         return any(user.args[1] == number for user in self.node.users)
 
     def promoted(self, *arguments: Any, kind: Any = None) -> tuple[list[Any], DType]:
         """Arguments in the type in which torch computes, and the type of the result.
 
-        Types follow torch's promotion: a number, and a tensor without dimensions, counts less than
-        a tensor with some. Half precision is computed in float32.
+        Types follow torch's promotion of ``kind`` (`torch._prims_common.elementwise_dtypes`): a
+        number, and a tensor without dimensions, counts less than a tensor with some. Half precision
+        is computed in float32.
         """
         kind = kind or Kinds.DEFAULT
         given = self.node.args[: len(arguments)]
@@ -90,7 +96,7 @@ class AtenBuilder(Builder):
         return self.cast(x, dtype) if isinstance(x, Value) else self.const(x, dtype)
 
     def axes(self, x: Value, dim: int | Sequence[int] | None) -> tuple[int, ...]:
-        """Dimensions of a reduction; none given means all."""
+        """Dimensions of a reduction, counted from the front; none given means all."""
         rank = max(x.rank, 1)
         if dim is None or dim == [] or dim == ():
             return tuple(range(x.rank))

@@ -22,7 +22,8 @@ def call_by_torch(
 ) -> Any:  # fmt: skip
     """Emit a call of the builder's node, and enter it in ``fallbacks``.
 
-    Raises UnsupportedError (PK0409) for what is no overload, or draws random numbers by data.
+    Raises UnsupportedError (PK0409) for a target that is no overload, and for one that draws random
+    numbers in a way that depends on data.
     """
     node = b.node
     results = [[list(s), d.name] for s, d in zip(b.shapes, b.types, strict=True) if d]
@@ -59,7 +60,10 @@ def call_by_torch(
 
 
 def _encoded(given: Any, tensors: list[Value], kind: str) -> Any:
-    """An argument as plain data; values are collected, and named by kind and number."""
+    """An argument as JSON data; a value goes into ``tensors``, and is its kind and index there.
+
+    JSON has no complex numbers, infinities or NaN, so these are texts.
+    """
     if isinstance(given, Value):
         tensors.append(given)
         return {kind: len(tensors) - 1}

@@ -73,7 +73,7 @@ def _declared(results: str) -> list[TensorMeta]:
 
 
 def _sizes(metas: Sequence[TensorMeta], results: str, count: int, order: int) -> list[int]:
-    """How many operands each order takes."""
+    """How many operands each of the orders 0 to ``order`` takes."""
     sizes = [count]
     for number in range(order):
         given = _floats(_declared(results)) if not number else _floats(metas[: sizes[-2]])
@@ -98,6 +98,7 @@ def _(
 
 
 def _decoded(given: Any, tensors: Sequence[Any]) -> Any:
+    """An argument from the form that `aten_call` writes; tensors by their index."""
     if isinstance(given, list):
         return [_decoded(a, tensors) for a in cast("list[Any]", given)]
     if not isinstance(given, dict):
@@ -112,16 +113,21 @@ def _decoded(given: Any, tensors: Sequence[Any]) -> Any:
 def _evaluate(
     function: Any, arguments: Any, sizes: list[int], order: int, tensors: list[Any], graph: bool
 ) -> list[Any]:
-    """The results of an order; with ``graph`` they can be differentiated once more."""
+    """The results of an order; with ``graph`` they can be differentiated once more.
+
+    Order n calls order n - 1 on tensors that require gradients, and torch's engine. Raises
+    UnsupportedError (PK0409) if torch has no such derivative.
+    """
     if not order:
         args, options = arguments
         found = function(*_decoded(args, tensors), **{
             k: _decoded(v, tensors) for k, v in options.items()
         })  # fmt: skip
-        return [t for t in listed(found) if t is not None]  # what was not asked for
+        return [t for t in listed(found) if t is not None]  # None: a result not asked for
     given, seeds = tensors[: sizes[order - 1]], tensors[sizes[order - 1] :]
     with torch.enable_grad():
         fixed = _FIXED.setdefault(function, set())
+        # torch says only by an error which arguments it does not differentiate by, one at a time.
         while True:
             left = {n for name, n in _operands(function, arguments) if name in fixed}
             held = [
@@ -158,12 +164,12 @@ def _evaluate(
 
 
 _FIXED: Final[dict[Any, set[str]]] = {}
-"""Of overloads the arguments that torch refuses to differentiate by, learnt when it refuses."""
+"""For each overload, the arguments that torch has refused to differentiate by."""
 _REFUSED: Final = re.compile("is not differentiable with respect to argument '([^']+)'")
 
 
 def _operands(function: Any, arguments: Any) -> Iterator[tuple[str, int]]:
-    """Names of arguments that are tensors, and the numbers of their operands."""
+    """Names of arguments that are tensors, and the indices of their operands."""
     args, options = arguments
     names = [a.name for a in function._schema.arguments]
     for name, given in [*zip(names, args, strict=False), *options.items()]:
@@ -176,13 +182,14 @@ def _is_float(tensor: Any) -> bool:
 
 
 def _step(attrs: Any, metas: Sequence[TensorMeta]) -> Callable[[Sequence[Array]], list[Array]]:
+    """The function on arrays that an operation with these attributes and operands computes."""
     order = attrs["order"]
     sizes = _sizes(metas, attrs["results"], attrs["count"], order)
     function, arguments = overload(attrs["target"]), json.loads(attrs["arguments"])
 
     def computed(arrays: Sequence[Array]) -> list[Array]:
         with torch.no_grad():
-            # In rows: what reads memory (`view` as another type) reads that of the operand alone.
+            # Contiguous, so that an op that reads memory (`view` as another type) sees no other.
             tensors = [tensor_of(a).contiguous() for a in arrays]
             found = _evaluate(function, arguments, sizes, order, tensors, False)
             return [array_of(t.detach().contiguous()) for t in found]

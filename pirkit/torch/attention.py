@@ -1,4 +1,8 @@
-"""Attention in parts that pirkit fuses."""
+"""Functions that capture composes of other functions of torch while it runs a graph (`Composed`).
+
+Attention and encoder layers become parts that pirkit fuses. A few functions get the derivative that
+torch has for them, where that of their decomposition is another one.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,9 @@ def attention(
 ) -> Any:  # fmt: skip
     """`torch.nn.functional.scaled_dot_product_attention`, composed of products and a softmax.
 
-    ``[..., length, depth]`` each. A row of the mask without any key gives zeros, as torch's kernels
-    do, and no gradient; it is found in the mask, which has no heads as a rule, not in the scores.
+    ``query``, ``key`` and ``value`` are ``[..., length, depth]``. A row of the mask that excludes
+    all keys gives zeros, as in torch's kernels, and no gradient. Such rows are found in the mask,
+    which is usually smaller than the scores, for it is the same for all heads.
     """
     if enable_gqa:
         groups = query.size(-3) // key.size(-3)
@@ -44,11 +49,10 @@ def attention(
 
 
 def _laid_out(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
-    """Attention in the layout of torch's kernel for CPUs, which is that of the query.
+    """Attention with the strides that torch's fused kernel for CPUs gives: those of the query.
 
-    A caller may flatten heads and depth by `view` where it splits them by `view`. For tensors
-    without data torch does not say which kernel it takes: the fused one, where its conditions on
-    shapes hold.
+    Callers rely on them when they merge heads and depth by `view`. For fake tensors torch does not
+    say which kernel it would take, so the conditions of the fused one on shapes are repeated here.
     """
     found = attention(query, key, value, *args, **kwargs)
     dropout = args[1] if len(args) > 1 else kwargs.get("dropout_p", 0.0)
@@ -87,10 +91,10 @@ def native_attention(
     proj_weight: Any, proj_bias: Any, mask: Any = None, need_weights: bool = True,
     average_attn_weights: bool = True, mask_type: int | None = None,
 ) -> Any:  # fmt: skip
-    """What `torch._native_multi_head_attention` computes without weights; else NotImplemented.
+    """`torch._native_multi_head_attention` of a tensor to itself, if no weights are returned.
 
-    The mask holds where a key is left out: ``[length, length]`` (type 0), ``[b, length]`` (type 1)
-    or as the scores (type 2).
+    NotImplemented for other calls. The mask is True where a key is left out; it has the shape
+    ``[length, length]`` (type 0), ``[b, length]`` (type 1) or that of the scores (type 2).
     """
     if need_weights or query is not key or key is not value:
         return NotImplemented
@@ -145,7 +149,7 @@ _LOOKUPS: Final[Any] = {
     torch.nn.functional.embedding: 6, torch.embedding: 4,
     torch.nn.functional.embedding_bag: 7, torch.embedding_bag: 5,
 }  # fmt: skip
-"""Functions with an argument ``sparse``, and its place."""
+"""Functions with an argument ``sparse``, and its position."""
 _ATTENTION: Final[Any] = torch.nn.functional.scaled_dot_product_attention
 _ENCODER: Final[Any] = torch._transformer_encoder_layer_fwd
 _NATIVE: Final[Any] = torch._native_multi_head_attention
@@ -157,8 +161,8 @@ _SCATTERS: Final[Any] = (torch.as_strided_scatter, torch.Tensor.as_strided_scatt
 def _strided_scatter(function: Any, x: Any, source: Any = None, *view: Any, **options: Any) -> Any:
     """`as_strided_scatter` with torch's derivative.
 
-    It gives ``x`` the cotangent of what is overwritten. That of a write through a view, which
-    becomes the same op, is another one.
+    Torch gives ``x`` the cotangents of the elements that are overwritten. The rule of the op gives
+    it those of the others, which is right for a write through a view: that becomes the same op.
     """
     found = function(x, source, *view, **options)
     pairs = [t for t in (x, source) if t.is_floating_point()]
@@ -195,12 +199,12 @@ _SLOPES: Final[dict[Any, Any]] = {
     torch.special.entr: _entr_slope,
     torch.special.log_ndtr: _log_ndtr_slope,
 }  # fmt: skip
-"""Derivatives as torch has them, where those of the parts are others: outside of the domain, or
-where a part overflows."""
+"""Derivatives by torch's formulas, which differ from those of the decomposition outside of the
+domain, or where a part overflows."""
 
 
 def _sloped(function: Any, x: Any, *args: Any, **options: Any) -> Any:
-    """A function of one variable with its derivative of the table."""
+    """A function of one variable with its derivative of the table `_SLOPES`."""
     found = function(x, *args, **options)
     if not x.is_floating_point():
         return found
@@ -210,7 +214,10 @@ def _sloped(function: Any, x: Any, *args: Any, **options: Any) -> Any:
 
 
 class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBaseClass]
-    """While it is active, fused ops of transformers, and those with own derivatives, have parts."""
+    """While it is active, calls of torch's functions become the compositions of this file.
+
+    Raises UnsupportedError (PK0409) for a lookup that wants a sparse gradient.
+    """
 
     def __torch_function__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is _ATTENTION:
@@ -228,7 +235,7 @@ class Composed(overrides.TorchFunctionMode):  # pyright: ignore[reportUntypedBas
             found = native_attention(*args, **(kwargs or {}))
             if found is not NotImplemented:
                 return found
-        if function is _CROSS_ENTROPY:  # its chunks have no derivative that could be recorded
+        if function is _CROSS_ENTROPY:  # in chunks it has no derivative that could be recorded
             return function(*args, **{**(kwargs or {}), "options": None})
         depth = torch._C._functorch.get_dynamic_layer_stack_depth()
         if function in _SLOPES and not depth:

@@ -1,4 +1,4 @@
-"""Levels of derivatives as a function of torch's autograd."""
+"""A level of derivatives as a `torch.autograd.Function`, whose backward is the next level."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pirkit.torch.libtorch import dynamo, listed, torch
 def run(level: Level, tensors: Sequence[Any], written: frozenset[int] = frozenset()) -> Any:
     """The outputs of a level, with gradients where torch records them.
 
-    ``written`` are numbers of inputs that are written after the call.
+    ``written`` are the indices of inputs that are written after the call.
     """
     if level.is_learning and torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        if written:  # a second derivative reads what is there before the write, with its history
+        if written:  # a second derivative reads what an input held before, with its history
             before = [i for i in written & level.influences
                       if tensors[i].requires_grad and not tensors[i].is_leaf]  # fmt: skip
             tensors = [t.clone() if i in before else t for i, t in enumerate(tensors)]
@@ -32,20 +32,23 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
 
     @staticmethod
     def forward(ctx: Any, level: Level, written: frozenset[int], *tensors: Any) -> Any:
+        # A missing cotangent stays None: then the input gets no gradient, rather than zeros.
         ctx.set_materialize_grads(False)
         outputs = level.forward(tensors)
         reads, count = level.reads, len(level.outputs)
         made, middles = outputs[:count], outputs[count:]
         primals: Any = tensors
         kept = list(tensors)
+        # The backward reads what an input holds now, and the call writes it afterwards.
         for i in written and written & level.influences:
             kept[i] = tensors[i].clone()
-        if written:  # a copy has no history: what carries gradients stays
+        if written:  # for the next derivative: a copy has no history, so what has one stays
             primals = [t if t.requires_grad else k for t, k in zip(tensors, kept, strict=True)]
         held = [kept[i] for i in reads.inputs]
         ctx.level = level
         is_packed = level.forward.packed is not None and reads.middles
         middles = middles if is_packed else [middles[k] for k in reads.middles]
+        # Stacks of loops are no tensors, which alone `save_for_backward` takes.
         is_plain = not all(isinstance(k, torch.Tensor) for k in middles)
         ctx.plain = middles if is_plain else []
         ctx.save_for_backward(
@@ -62,14 +65,14 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
     @dynamo.disable
     def backward(ctx: Any, *cotangents: Any) -> Any:
         level: Level = ctx.level
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled():  # called with `create_graph=True`
             return (None, None, *_differentiable(ctx, level, cotangents))
         reads = level.reads
         saved = ctx.saved_tensors
         seeds = [_seed(cotangents[k], ctx.metas[k]) for k in reads.seeds]
         found = level.backward([*saved, *ctx.plain, *seeds])
         gradients: list[Any] = [None] * len(level.inputs)
-        for i, k, is_shared in level.gives:
+        for i, k, is_shared in level.gives:  # a tensor must not be the gradient of two inputs
             gradients[i] = found[k].clone() if is_shared else found[k]
         for i in level.absent(cotangents):
             gradients[i] = None
@@ -78,11 +81,14 @@ class Differentiable(torch.autograd.Function):  # pyright: ignore[reportUntypedB
 
 
 _APPLY: Final[Any] = cast("Any", super(torch.autograd.Function, Differentiable)).apply
-"""`apply` without what it does for transforms of `torch.func`, which takes a few microseconds."""
+"""`apply` without its check for transforms of `torch.func`, which takes a few microseconds."""
 
 
 def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list[Any]:
-    """The gradients as outputs of the next level, whose own gradients are those of order two."""
+    """The gradients as outputs of the next level, so that they can be differentiated again.
+
+    Raises RuntimeFault (PK0907) if an input that the next level reads was written after the call.
+    """
     gradient, read, seeded, gives = level.gradient
     for i in read:
         if ctx.primals[i]._version != ctx.versions[i]:
@@ -104,7 +110,7 @@ def _differentiable(ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> list
 
 
 def _fill(gradients: list[Any], ctx: Any, level: Level, cotangents: tuple[Any, ...]) -> None:
-    """Zeros where torch's formulas give them (see `flat_ops`)."""
+    """Put zeros into missing gradients where torch's formulas give them (see `flat_ops`)."""
     for i in level.zero_gradients(cotangents):
         if gradients[i] is None:
             gradients[i] = torch.zeros_like(ctx.primals[i])

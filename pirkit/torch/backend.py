@@ -35,10 +35,10 @@ class Options:
     """``options`` of the backend.
 
     ``strict`` refuses an op without a rule, which torch computes otherwise. ``fast_math`` may
-    reorder sums. ``saved`` and ``budget`` say what the forward saves for the backward (see
-    `docs/split.md`). ``autograd`` is ``pirkit`` or ``torch``: whose derivatives. ``threads`` limits
-    the threads of a call. ``sizes`` is how many combinations of sizes that change are compiled when
-    they are first met; torch runs further ones until they are met often.
+    reorder sums. ``saved`` and ``budget`` (bytes) say what the forward saves for the backward (see
+    `docs/split.md`). ``autograd`` says whose derivatives are used: ``pirkit`` or ``torch``.
+    ``threads`` limits the threads of a call. ``sizes`` is how many combinations of changing sizes
+    are compiled when they are first met; torch runs further ones until they are met often.
     """
 
     strict: bool = False
@@ -79,7 +79,7 @@ class Outside:
 
 
 WATCH: Final[ContextVar[list[CompiledGraph | Outside] | None]] = ContextVar("watch", default=None)
-"""Where compiled graphs are collected, while `explain` or `export` looks on."""
+"""The list into which compiled graphs go while `explain` or `export` watches."""
 
 
 @uncollected  # what is made is kept; the collector would walk the objects of torch again and again
@@ -87,7 +87,11 @@ def pirkit(
     graph: Any, inputs: Sequence[Any], *, mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Any:  # fmt: skip
-    """Compile a graph of Dynamo; called by `torch.compile`."""
+    """Compile a graph of Dynamo; called by `torch.compile`, which calls the result instead.
+
+    Raises ArgumentError (PK0701) for an unknown mode or option. With ``strict`` it raises NodeError
+    for a node that no program can hold, and UnsupportedError (PK0409) for an op without a rule.
+    """
     chosen = Options.of(mode, options)
     _hold_numbers(graph, known=True)
     if chosen.autograd == "torch":
@@ -96,7 +100,7 @@ def pirkit(
     def make(piece: Any, examples: Sequence[Any]) -> CompiledGraph:
         try:
             return _finished(chosen, capture(piece, examples), examples)
-        except NodeError:  # it may ask what a number is, as dropout does
+        except NodeError:  # an op may need a number at compile time, as dropout its rate
             if not _hold_numbers(piece, known=False):
                 raise
             return _finished(chosen, capture(piece, examples), examples)
@@ -105,11 +109,11 @@ def pirkit(
 
 
 def _hold_numbers(graph: Any, *, known: bool) -> bool:
-    """Replace what `item` gives by a number; says whether there is any.
+    """Replace nodes `item` of a graph by numbers; says whether there are any.
 
-    Numbers of Python that may change are tensors of a graph, which it reads by `item`. An argument
-    that must be a number, as ``eps`` of a norm, made Dynamo guard on its value, which makes it
-    ``known``. Others that Dynamo can guard on become known here.
+    Dynamo passes Python numbers that may change as tensors, which the graph reads by `item`. With
+    ``known`` only numbers on whose value Dynamo has a guard already are replaced, such as the
+    ``eps`` of a norm. Otherwise all are whose value it can guard on, and each gets a guard.
     """
     found = False
     for node in graph.graph.nodes:
@@ -132,6 +136,7 @@ def _finished(
     settings = Settings(chosen.fast_math, chosen.saved, chosen.budget, chosen.threads, chosen.sizes)
     made = CompiledGraph(captured, settings, strict=chosen.strict, report=_report)
     examples = captured.examples if inputs is None else [*inputs, *captured.attributes]
+    # Sizes that depend on data have no values yet: then the first call compiles.
     if not any(symbolic_shapes.free_unbacked_symbols(given) for given in examples):
         special = made.special([_sized(given) for given in examples])
         learns = torch.is_grad_enabled() and any(made.differentiable)
@@ -156,7 +161,7 @@ def _sized(given: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Shaped:
-    """The shape of an example."""
+    """Stands for a tensor, of which `CompiledGraph.special` reads only the shape."""
 
     shape: list[int]
 

@@ -1,9 +1,9 @@
 """From a graph of Dynamo to a functional graph of ATen ops.
 
-The graph is run on tensors without data, and recorded below autograd: in-place operations and views
-become pure ones (torch's own functionalization), composite ops their parts, and torch's
-decompositions replace what pirkit has no rule for. What the graph writes into its inputs, and which
-results share memory with which, is kept beside it.
+The graph is run on fake tensors, which have no data, and recorded by `make_fx` below autograd:
+torch's functionalization turns in-place operations and views into pure ones, composite ops become
+their parts, and torch's decompositions replace ops for which pirkit has no rule. `Captured` also
+says what the graph writes into its inputs, and which results share memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ from pirkit.torch.recorder import Recorder
 
 
 def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
-    """A mode for tensors without data, the inputs in it, and these without gradients."""
+    """A fake mode, the inputs as fake tensors of this mode, and the same inputs detached.
+
+    The mode is Dynamo's if an input is fake already. Inputs that are no tensors stay as they are.
+    """
     mode = guards.detect_fake_mode(inputs)
     context = guards.TracingContext.try_get()
     if mode is None:
@@ -52,7 +55,7 @@ def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
             return given, given.detach()
         known = context.tensor_to_context.get(given) if context is not None else None
         if _is_plain(given, known):
-            # A model has hundreds of these, and torch takes a millisecond for each.
+            # A model has hundreds of these, and `from_tensor` takes a millisecond for each.
             meta = torch.empty_strided(
                 given.shape, given.stride(), dtype=given.dtype, device="meta"
             )
@@ -73,7 +76,7 @@ def fakes_of(inputs: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
 
 
 def _is_plain(given: Any, context: Any) -> bool:
-    """Whether a tensor is a parameter of known sizes that is all of its memory, in rows."""
+    """Whether a tensor is a parameter of static sizes, contiguous, that fills its storage."""
     return (
         type(given) is torch.nn.Parameter
         and given.layout is torch.strided
@@ -95,12 +98,14 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
     node that torch cannot run on tensors without data.
     """
     held = _attributes(module)
-    # Torch's engine differentiates inside of a graph: only then autograd sees what runs.
+    # Inputs require gradients during the capture only if torch's engine runs inside of the graph.
     differentiates = any(n.target is torch.autograd.grad for n in module.graph.nodes)
     mode, fakes, bare = fakes_of([*inputs, *held.values()])
     found: dict[str, Any] = {}
 
     def functional(*given: Any) -> list[Any]:
+        """Runs the graph on functional tensors; gives the outputs of the graph to be recorded."""
+        # The recorder functionalizes in Python, so the dispatch key must not do it a second time.
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
         recorder = Recorder(learns=torch.is_grad_enabled(), differentiates=differentiates)
         with torch._C._ExcludeDispatchKeyGuard(keys), recorder:
@@ -116,7 +121,8 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             return outputs_of(given, wrapped, listed(returned), recorder.first, found)
 
     table = decompositions()
-    for op in torch._ops._higher_order_ops.values():  # it looks for the very class, at any depth
+    # Higher-order ops look modes up by exact class, so the subclass needs entries of its own.
+    for op in torch._ops._higher_order_ops.values():
         rules = op.python_key_table
         if functional_tensor.FunctionalTensorMode in rules:
             rules[Recorder] = rules[functional_tensor.FunctionalTensorMode]
@@ -135,6 +141,7 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
     recorded.graph.eliminate_dead_code()
     nodes = returned_by(recorded.graph)
     results: list[Result] = found["results"]
+    # Results can be views of one output: it requires a gradient if one of them does.
     learns: list[bool | None] = [None] * len(nodes)
     wanted = _requirements(module, len(results))
     for result, wants in zip(results, wanted, strict=True):
@@ -166,7 +173,7 @@ def _attributes(module: Any) -> dict[str, Any]:
 
 
 def _erase_assertions(graph: Any, inputs: int) -> None:
-    """Erase assertions on data, and the tokens that order them, which are further inputs."""
+    """Erase assertions on data, and the tokens that order them: inputs after the first ones."""
     tokens = [n for n in graph.nodes if n.op == "placeholder"][inputs:]
     for node in reversed(list(graph.nodes)):
         sources = [node, *node.all_input_nodes]
@@ -177,7 +184,10 @@ def _erase_assertions(graph: Any, inputs: int) -> None:
 
 
 def _requirements(module: Any, count: int) -> list[bool | None]:
-    """Of each result of a graph of Dynamo whether it requires a gradient."""
+    """Whether each of ``count`` results of a graph of Dynamo requires a gradient.
+
+    None for a result that is no tensor, and for all results if the graph returns another number.
+    """
     returned = returned_by(module.graph)
     if len(returned) != count:
         return [None] * count
@@ -186,7 +196,10 @@ def _requirements(module: Any, count: int) -> list[bool | None]:
 
 
 def functional_graph(module: Any, examples: Sequence[Any]) -> Captured:
-    """A graph that is functional already: what AOTAutograd and `torch.export` give."""
+    """The record of a graph that is functional already, as AOTAutograd and `torch.export` give.
+
+    ``examples`` are its inputs. Results are outputs or inputs; nothing is written.
+    """
     graph = module.graph
     results: list[Result] = []
     nodes: list[Any] = []
@@ -206,7 +219,7 @@ def functional_graph(module: Any, examples: Sequence[Any]) -> Captured:
 
 @contextmanager
 def numbers_of(mode: Any) -> Generator[None]:
-    """Numbers that depend on data (`item`) are symbols, which the program computes."""
+    """Within it, numbers that depend on data (`item`) are symbols, which the program computes."""
     before, mode.allow_scalar_outputs = mode.allow_scalar_outputs, True
     try:
         with mode.shape_env.ignore_fresh_unbacked_symbols():
@@ -217,7 +230,7 @@ def numbers_of(mode: Any) -> Generator[None]:
 
 @contextmanager
 def _without_onednn() -> Generator[None]:
-    """Without oneDNN torch does not choose ops of its own, which have no parts."""
+    """Turn oneDNN off, for which torch would choose ops that have no decomposition."""
     before = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
@@ -231,11 +244,14 @@ BODIES: Final[Mapping[Any, int]] = {
     torch.ops.higher_order.invoke_subgraph: 2,
     torch.ops.higher_order.wrap: 1,
 }
-"""Calls of a graph in a graph, which is their first argument, and where the graph's own begin."""
+"""Higher-order ops that call a subgraph, which is their first argument.
+
+The number is the position of the first argument of the subgraph.
+"""
 
 
 class _Inner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
-    """Runs a graph, and functions with their own derivatives as such, at any depth."""
+    """Runs a graph and its subgraphs; a `torch.autograd.Function` keeps its own derivative."""
 
     def __init__(self, module: Any, recorder: Recorder) -> None:
         fx.Interpreter.__init__(self, module)
@@ -257,32 +273,37 @@ class _Inner(fx.Interpreter):  # pyright: ignore[reportUntypedBaseClass]
         if target in BODIES:
             return _Inner(args[0], self.recorder).run(*args[BODIES[target] :])
         if target is grad_mode._enter_inference_mode:
-            # The mode itself would lose the state of the dispatcher that records.
+            # Entering the mode would overwrite dispatch state of the thread that recording needs.
             before = torch.is_grad_enabled()
             torch._C._set_grad_enabled(before and not args[0])
             return before
         if target is grad_mode._exit_inference_mode:
             return torch._C._set_grad_enabled(args[0])
         if target is torch.ops.higher_order.flex_attention:
-            return flex_attention.sdpa_dense(*args, **kwargs)  # scores are changed under `vmap`
+            return flex_attention.sdpa_dense(*args, **kwargs)  # the score function under `vmap`
         return fx.Interpreter.call_function(self, target, args, kwargs)
 
     def _run_graph(self, graph: Any, *args: Any) -> Any:
-        """Gradients flow through all of a graph of a function, whatever modes it sets."""
+        """Run the graph of a function's forward or backward; a grad mode set there ends there."""
         with torch.set_grad_enabled(torch.is_grad_enabled()):
             return _Inner(graph, self.recorder).run(*args)
 
 
 class _Runner(_Inner):
-    """Runs a graph of Dynamo, and tells each recorded node where it comes from."""
+    """Runs a graph of Dynamo, and notes in the meta of each recorded node where it comes from.
+
+    The notes are the name of Dynamo's node (SOURCE), its Python stack, and whether gradients stop
+    (CUT).
+    """
 
     def __init__(
         self, module: Any, own: dict[str, Any], found: dict[str, Any], recorder: Recorder
     ) -> None:  # fmt: skip
         _Inner.__init__(self, module, recorder)
         self.found = found
-        """Told the node that runs, for errors."""
+        """Its entry ``node`` is the name of the node that runs, for error messages."""
         self.own = own
+        """The tensors that the module holds, by name, as functional tensors."""
 
     def get_attr(self, target: str, args: Any, kwargs: Any) -> Any:
         return (
@@ -327,7 +348,7 @@ class _Runner(_Inner):
 _DETACHES: Final = (
     "detach", torch.detach, getattr(torch._C._autograd, "_get_data_attr", torch.detach)
 )  # fmt: skip
-"""Detaching, and reading `data`, as Dynamo records them; older versions by `getattr`."""
+"""Targets of nodes that detach or read `data`; older versions read `data` by `getattr`."""
 
 
 def _detaches(node: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What a captured graph returns: computed tensors, views of one another, inputs, numbers."""
+"""Describes what a captured graph returns: computed tensors, views, inputs, numbers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ def outputs_of(
     given: Sequence[Any], wrapped: list[Any], returned: list[Any], first: dict[Any, Any],
     found: dict[str, Any],
 ) -> list[Any]:  # fmt: skip
-    """The outputs of the functional graph; describes results and writes in ``found``.
+    """The outputs of the functional graph: what results need, then contents of written inputs.
 
-    Of results in one storage the first tensor there is an output too, of which they are views.
+    ``given`` are the inputs before the run, ``wrapped`` the functional tensors that stood for
+    them, ``returned`` what the graph returned, ``first`` the first tensor of each storage. Puts
+    ``results`` and ``written`` of `Captured` into ``found``. Where several results share a storage,
+    its first tensor is an output too, and they are views of it. Raises UnsupportedError (PK0403)
+    for an input whose shape or storage has changed.
     """
     is_tensor = [isinstance(a, torch.Tensor) for a in wrapped]
     for before, a in zip(given, wrapped, strict=True):
@@ -106,7 +110,7 @@ def storage_of(tensor: Any) -> Any:
 
 
 def _view_of(tensor: Any, base: Any) -> View | None:
-    """How a tensor is made from another one in its storage; None if it is that one."""
+    """The view that makes a tensor from another one in its storage; None if it is that one."""
     if tensor is base:
         return None
     real = base.is_complex() and not tensor.is_complex()
@@ -115,14 +119,17 @@ def _view_of(tensor: Any, base: Any) -> View | None:
 
 
 def _shows(tensor: Any, base: Any) -> bool:
-    """Whether a tensor shows numbers of a base, or their parts, as they are in memory."""
+    """Whether a tensor has the elements of a base, or their real and imaginary parts.
+
+    A lazy conjugation or negation is not in memory, so a view by strides cannot have it.
+    """
     if any(t.is_conj() or t.is_neg() for t in (tensor, base)):
         return False
     return tensor.dtype in (base.dtype, base.dtype.to_real())
 
 
 def _is_whole(tensor: Any) -> bool:
-    """Whether a tensor is all of its storage, in rows, so that views of it can be made again."""
+    """Whether a tensor is contiguous and fills its storage: any view there is a view of it."""
     size = tensor.numel() * tensor.element_size()
     is_full = symbolic_shapes.statically_known_true(tensor.untyped_storage().nbytes() == size)
     return tensor.is_contiguous() and is_full

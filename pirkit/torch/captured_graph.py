@@ -16,14 +16,14 @@ SOURCE: Final = "pirkit_source"
 
 @dataclass(frozen=True)
 class View:
-    """A result that is a view of an input, or of another result: sizes may be symbolic."""
+    """How a result is a view of an input, or of an output; sizes may be symbolic."""
 
     size: tuple[Any, ...]
     stride: tuple[Any, ...]
     offset: Any
-    """From the first element of the input, which may lie anywhere in its storage."""
+    """In elements, from the first element of the base, which may lie anywhere in its storage."""
     real: bool = False
-    """Whether it holds real numbers, parts of complex ones."""
+    """Whether it is a view of the real and imaginary parts of a complex base."""
 
     @cached_property
     def is_static(self) -> bool:
@@ -36,9 +36,9 @@ class Result:
     """A result of a graph.
 
     ``kind`` is ``node`` for a computed tensor, ``number`` for the number in one, ``input`` for an
-    input as it is after the call, ``constant`` for what is known before. ``at`` is the number of
-    the node among the outputs of the graph, or that of the input. ``view`` says which part of the
-    input or node it is.
+    input as it is after the call, ``constant`` for a ``value`` known before. ``at`` is the index
+    of the output of the graph, or of the input. ``view`` says which part of the output or input
+    the result is; None for all of it.
     """
 
     kind: str
@@ -46,31 +46,32 @@ class Result:
     view: View | None = None
     value: Any = None
     detached: bool = False
-    """Whether torch says that it requires no gradient, although what it is part of may."""
+    """Whether it requires no gradient in torch, although the output or input may."""
 
 
 @dataclass
 class Captured:
     """A functional graph, and how its outputs become results and writes.
 
-    Outputs of the graph are first what results need, then the new contents of written inputs.
+    Outputs of the graph are first the tensors that results need, then the new contents of written
+    inputs.
     """
 
     graph: Any
     module: Any
     results: list[Result]
     written: list[tuple[int, int]]
-    """Numbers of an input and of the output that is its new content."""
+    """Pairs of indices: of an input, and of the output that is its new content."""
     examples: list[Any]
-    """The inputs, tensors without data."""
+    """The inputs as fake tensors, and numbers."""
     outputs: list[Any]
     """The nodes of the outputs."""
     learns: list[bool | None] = field(default_factory=list[bool | None])
-    """Of each output whether it requires a gradient, None where nobody has said so."""
+    """Whether each output requires a gradient; None where torch does not say."""
     attributes: list[Any] = field(default_factory=list[Any])
-    """Tensors of the graph module itself, as the last inputs: state that an optimizer writes."""
+    """Tensors that the graph module holds, such as an optimizer's state: they are last inputs."""
     parameters: dict[int, str] = field(default_factory=dict[int, str])
-    """Inputs that are parameters of the program, by number."""
+    """The names of inputs that become parameters of the program, by index."""
     source: Any = None
     """The graph module of Dynamo, which torch can run instead."""
 

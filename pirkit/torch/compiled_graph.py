@@ -26,12 +26,15 @@ from pirkit.torch.tensor_runner import Settings, picker
 
 LOG: Final = logging.getLogger("pirkit.torch")
 OFTEN: Final = 8
-"""Calls after which a size is compiled although there are many. It doubles each time that as many
-sizes as are compiled at once have been compiled: their number grows by the logarithm of calls."""
+"""Calls after which a combination of sizes is compiled, when `Settings.sizes` others are already.
+
+The number doubles with every `Settings.sizes` further compilations, so their count grows with the
+logarithm of the number of calls.
+"""
 
 
 class Specialized:
-    """A graph for one choice of its sizes."""
+    """A graph as a program for one choice of its sizes, and how arguments become its inputs."""
 
     def __init__(self, captured: Captured, imported: Imported, settings: Settings) -> None:
         self.imported = imported
@@ -50,13 +53,15 @@ class Specialized:
         )  # fmt: skip
         self.captured = captured
         self.watched: list[Entry] = []
-        """While `explain` looks on, what the last forward executed, with CPU seconds."""
+        """While `explain` watches: what the last forward executed, with CPU seconds."""
+        # Written arguments, by position among the program's inputs.
         self.written = frozenset([position[i] for i, _ in captured.written if i in position])
         self.constants = [t.contiguous() for t in imported.constants]
         self.orders = list(zip(imported.inputs, imported.in_orders, strict=True))
         self.pick = picker(imported.inputs, len(captured.examples))
         self.is_plain = not any(imported.in_orders) and not imported.draws and not self.constants
-        """Whether the inputs are arguments as they are."""
+        """Whether all inputs are arguments as they are."""
+        # The program gives an output with its dimensions in memory order: this is the inverse.
         restored = [
             None if o is None else [o.index(d) for d in range(len(o))] for o in imported.out_orders
         ]
@@ -79,7 +84,7 @@ class Specialized:
 class CompiledGraph:
     """What Dynamo calls instead of its graph.
 
-    Raises NodeError (PK0406) for the first tensor whose size no argument of a call tells.
+    Raises NodeError (PK0406) for a tensor whose size does not follow from the arguments of a call.
     """
 
     def __init__(
@@ -97,25 +102,26 @@ class CompiledGraph:
             isinstance(f, torch.Tensor) and f.requires_grad for f in captured.examples
         ]
         self._only: Specialized | None = None
-        """The code, of a graph without symbols."""
+        """The code of a graph without symbols, once it is compiled."""
         self._lock = renewed(threading.Lock())
         self._writes = bool(captured.written) and captured.source is not None
         self._apart: tuple[int, ...] | None = None
-        """Addresses of arguments that were found to lie apart."""
+        """Addresses of arguments of the last call in which no written one shared memory."""
         self._met: Counter[tuple[int, ...]] = Counter()
         self._told: set[str] = set()
         self._count = len(captured.results)
         self._row = row_symbol(captured, self.symbols) if self.symbols else None
-        """The symbol of which one code serves all sizes, in blocks of rows."""
+        """The symbol along which rows are independent, so that one code serves all sizes."""
         self._plain = all(r == Result("node", k) for k, r in enumerate(captured.results))
         self._computes = bool(captured.outputs) or captured.source is None
 
     def __call__(self, *args: Any) -> Any:
-        if not self._computes:  # views and numbers, which torch makes as they are written
+        if not self._computes:  # only views, inputs and constants: there is nothing to compile
             return self.captured.source.forward(*args)
         if self._writes and self._overlap(args):
             self.tell("arguments share memory, and one is written: torch runs this call")
             return self.captured.source(*args)
+        # Compiled code knows no tangents, and would lose this one.
         if forward_ad._current_level >= 0 and any(map(_has_tangent, args)):
             if self.captured.source is None:
                 raise UnsupportedError(
@@ -141,10 +147,10 @@ class CompiledGraph:
     def special(self, args: Sequence[Any]) -> Specialized | Blocks | None:
         """The code for the sizes of these arguments, compiled when they are first seen.
 
-        If rows do not depend on each other, other numbers of them are computed in blocks by it,
-        until a number has been met often. After as many sizes as ``Settings.sizes`` only those that
-        are met often are compiled; None
-        for others.
+        If rows are independent, the code for one number of rows computes other numbers in blocks,
+        until such a number has been met often. When ``Settings.sizes`` combinations are compiled,
+        a further one is compiled only if it is met often; before that, the result is None, and
+        torch runs the call.
         """
         if self._only is not None:
             return self._only
@@ -164,7 +170,10 @@ class CompiledGraph:
         return found
 
     def _in_blocks(self, sizes: dict[Any, int]) -> Blocks | None:
-        """Code for another number of rows, unless this one is met often."""
+        """Blocks of the code for another number of rows; None if there is none to use.
+
+        None, too, for a number of rows that is met so often that it gets code of its own.
+        """
         if self._row is None:
             return None
         at, key = list(sizes).index(self._row), tuple(sizes.values())
@@ -206,13 +215,13 @@ class CompiledGraph:
         return False
 
     def tell(self, what: str) -> None:
-        """Say something once."""
+        """Log a warning, each text once."""
         if what not in self._told:
             self._told.add(what)
             LOG.warning(what)
 
     def made(self, sizes: dict[Any, int]) -> Specialized:
-        """The graph imported for some sizes."""
+        """The graph, imported and compiled for some sizes."""
         imported = import_graph(self.captured, sizes, self.differentiable, strict=self.strict)
         self.report(imported)
         return Specialized(self.captured, imported, self.settings)
@@ -224,6 +233,7 @@ class CompiledGraph:
     def _result(
         self, r: Result, args: Sequence[Any], outputs: Sequence[Any], sizes: dict[Any, int]
     ) -> Any:
+        """A result of the call: an output, an argument, a view of one, or a number."""
         if r.kind == "constant":
             return _number(r.value, sizes)
         if r.kind == "number":
@@ -244,6 +254,7 @@ def _view(base: Any, view: View, sizes: dict[Any, int]) -> Any:
 
 
 def _number(given: Any, sizes: dict[Any, int]) -> Any:
+    """A number for certain sizes of symbols; what is no symbol as it is."""
     if isinstance(given, torch.SymInt):
         return int(given.node.expr.xreplace(sizes))
     if isinstance(given, torch.SymFloat):
@@ -258,9 +269,11 @@ def _has_tangent(given: Any) -> bool:
 
 
 def _write(written: Sequence[tuple[int, int]], args: Sequence[Any], outputs: Sequence[Any]) -> None:
-    """Write into arguments; autograd sees it, unless the argument is a leaf, as for updates.
+    """Write the new contents of arguments, given as pairs of an argument and an output by index.
 
-    Native code has written those that are their own content.
+    Autograd records the write of a content that requires a gradient, unless the argument is a leaf
+    that requires one: torch allows that write under `no_grad` only. Where the output is the
+    argument itself, native code has written it, and only its version is counted up.
     """
     done: list[Any] = []
     hidden: list[tuple[Any, Any]] = []
@@ -281,12 +294,13 @@ def _write(written: Sequence[tuple[int, int]], args: Sequence[Any], outputs: Seq
 
 
 def _check_sizes(captured: Captured, known: Set[Any]) -> None:
+    """Raises NodeError (PK0406) for a size, or an offset of a view, with an unknown symbol."""
     for node in captured.graph.nodes:
         for value in listed(node.meta.get("val")):
             if isinstance(value, torch.Tensor):
                 _check(value, known, node.meta.get(SOURCE))
     for k, result in enumerate(captured.results):
-        if result.view is not None:  # it may begin where data say
+        if result.view is not None:  # its offset may depend on data
             returned = [] if captured.source is None else returned_by(captured.source.graph)
             view = (*result.view.size, *result.view.stride, result.view.offset)
             _check(view, known, returned[k].name if k < len(returned) else None)
@@ -303,7 +317,10 @@ def _check(value: Any, known: Set[Any], source: str | None) -> None:
 
 
 def _symbols(placeholders: Sequence[Any]) -> dict[Any, tuple[int, int | None]]:
-    """Where a call finds the size of each symbol: an argument, or a dimension of one."""
+    """Where a call finds the size of each symbol: index of an argument, and a dimension of it.
+
+    The dimension is None for an argument that is the size itself.
+    """
     found: dict[Any, tuple[int, int | None]] = {}
     values = [n.meta["val"] for n in placeholders]
     for i, value in enumerate(values):

@@ -17,11 +17,14 @@ from pirkit.runtime import dtype as dt
 from pirkit.torch.aten_builder import AtenBuilder
 
 Record = Callable[[Any, Sequence[Any]], tuple[AtenBuilder, list[Value]]]
-"""Records a graph on a builder of its own, for operands and sizes like these; gives its results."""
+"""Records a graph for operands like these on a builder of its own; gives builder and results."""
 
 
 def control(b: AtenBuilder, target: str, args: list[Any], record: Record) -> Any:
-    """The results of a branch or loop; NotImplemented for other nodes."""
+    """The results of a branch or loop; NotImplemented for other nodes.
+
+    Raises UnsupportedError (PK0403) for a `while_loop` that carries a number.
+    """
     if target == "cond":
         return _cond(b, args, record)
     if target == "while_loop":
@@ -34,6 +37,7 @@ def control(b: AtenBuilder, target: str, args: list[Any], record: Record) -> Any
 
 
 def _cond(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
+    """A `pd_op.if`, whose branches yield the types that torch infers."""
     condition, yes, no, *rest = args
     operands: list[Any] = list(rest[0]) if rest else []
     regions: list[Region] = []
@@ -49,7 +53,7 @@ def _cond(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
 
 
 def _while(b: AtenBuilder, args: list[Any], record: Record) -> list[Value]:
-    """The test is recorded before the loop and at the end of each iteration."""
+    """A `pd_op.while`: its condition is computed before the loop and at the end of its body."""
     test, turn, state, *rest = args
     outer: list[Any] = list(rest[0]) if rest else []
     carried: list[Value] = list(state)
@@ -75,7 +79,7 @@ def _scan(
     b: AtenBuilder, record: Record, graph: Any, first: list[Value], inputs: list[Value],
     outer: Sequence[Any] = (),
 ) -> list[Value]:  # fmt: skip
-    """The last state, and the results of each iteration in rows."""
+    """The last state, and the results of all iterations, stacked along a first dimension."""
 
     def step(
         _: Value, rows: list[Value], state: tuple[Value, ...]
@@ -96,7 +100,7 @@ def _region(
     inner: AtenBuilder, results: Sequence[Value], given: Sequence[SSAValue],
     block: Block | None = None,
 ) -> Region:  # fmt: skip
-    """What was recorded, as a region that yields the results; ``given`` stands for its inputs."""
+    """What was recorded, as a region that yields the results; ``given`` replace its inputs."""
     ModuleOp([inner.program])
     block = Block() if block is None else block
     stands = {id(v.ssa): g for v, g in zip(inner.given, given, strict=True)}
@@ -115,7 +119,10 @@ def _region(
 def _spliced(
     b: AtenBuilder, recorded: tuple[AtenBuilder, list[Value]], operands: Sequence[Any]
 ) -> list[Value]:
-    """The operations of a recorded graph at the end of a builder's block."""
+    """Append the operations of a recorded graph to a builder's block; gives the results.
+
+    The tensors among ``operands`` replace the inputs of the graph.
+    """
     inner, results = recorded
     given = [v for v in operands if isinstance(v, Value)]
     stands = {id(v.ssa): g for v, g in zip(inner.given, given, strict=True)}

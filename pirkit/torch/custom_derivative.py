@@ -1,4 +1,10 @@
-"""`torch.autograd.Function` in a graph: its own derivative, of which the program keeps the rule."""
+"""`torch.autograd.Function` in a graph: the program keeps the derivative that the user wrote.
+
+In a captured graph it is made of three ops of the library `pirkit`. ``stand_in(x)`` stands for a
+cotangent of ``x``. ``constant(x)`` is ``x`` without a gradient. ``custom(ys, xs, seeds, found)``
+gives ``ys``; their derivative is what the graph computes from ``seeds``, which stand for the
+cotangents of ``ys``, to ``found``, the cotangents of ``xs``. It becomes `pir.custom_derivative`.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +40,9 @@ def apply(run: Callable[..., Any], forward: Any, backward: Any, args: Sequence[A
           options: Any) -> tuple[Any, ...]:  # fmt: skip
     """Record a call of a function with its own backward.
 
-    ``run`` runs a graph. The graph of the backward is recorded for stand-ins of the cotangents.
-    What the forward saves is a constant for second derivatives, unless it is an argument or result.
+    ``run(graph, *args)`` runs a graph, ``args`` are those of the forward, ``options`` are Dynamo's.
+    The graph of the backward is recorded for stand-ins of the cotangents. What the forward saves is
+    a constant for second derivatives, unless it is an argument or result. Gives the results.
     """
     inputs = [a for a in args if isinstance(a, torch.Tensor)]
     if options.get("dirty_idx"):  # gradients are those of what arguments held before the writes
@@ -74,7 +81,7 @@ def apply(run: Callable[..., Any], forward: Any, backward: Any, args: Sequence[A
 
 
 def has_own_derivative(captured: Captured) -> bool:
-    """Whether a derivative in a graph is the user's, which need not be linear in the cotangent."""
+    """Whether a graph has a user's derivative, which need not be linear in the cotangent."""
     graphs = [captured.graph, *[m.graph for m in captured.module.modules() if hasattr(m, "graph")]]
     own = torch.ops.pirkit.custom.default
     return any(node.target is own for graph in graphs for node in graph.nodes)

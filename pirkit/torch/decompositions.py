@@ -1,4 +1,4 @@
-"""The decompositions of torch that capture uses."""
+"""The decompositions that capture uses: torch's, and pirkit's own for other ops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ _TABLES: Final[list[dict[Any, Callable[..., Any]]]] = []
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """torch's decompositions of overloads that have no rule."""
+    """Decompositions of overloads that have no rule, as functions of the arguments of a call.
+
+    `linspace` and `grid_sampler_2d` have both: their decompositions return NotImplemented for the
+    calls that the rule is for.
+    """
     if not _TABLES:
         known = decomposition.core_aten_decompositions()
         more = decomposition.get_decompositions(
@@ -73,7 +77,7 @@ def _trilinear(
 
 
 def _cdist(x: Any, y: Any, p: float, _: int | None = None) -> Any:
-    if not (x.numel() and y.numel()):  # norms refuse the largest of no numbers
+    if not (x.numel() and y.numel()):  # norms of an empty dimension may raise an error
         return NotImplemented
     return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
 
@@ -92,11 +96,12 @@ def _ldexp(x: Any, exponent: Any) -> Any:
 
 
 def _bicubic_grid(plain: Callable[..., Any], x: Any, grid: Any, mode: int, *args: Any) -> Any:
+    """torch's decomposition of bicubic sampling (mode 2); the others have a rule."""
     return plain(x, grid, mode, *args) if mode == 2 else NotImplemented
 
 
 def _diagonal_scatter(x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """``x`` with ``source`` on a diagonal: chosen by a mask from a matrix of that diagonal."""
+    """``x`` with ``source`` on a diagonal: a mask selects from a matrix with that diagonal."""
     dim1, dim2 = dim1 % x.dim(), dim2 % x.dim()
     length = source.shape[-1]
     rows, columns = x.shape[dim1], x.shape[dim2]
@@ -138,9 +143,9 @@ def _embedding_bag(
 ) -> Any:  # fmt: skip
     """Sums (mode 0), means (1) or maxima (2) of rows ``weight[indices]`` from each offset on.
 
-    Bags without rows are zeros. Besides ``[bags, width]`` gives the bag of each index, the sizes of
-    bags, and a placeholder for places of maxima. Raises UnsupportedError (PK0409) for gradients
-    that are scaled by frequency, which are no derivative.
+    Bags without rows are zeros. Gives ``[bags, width]``, the bag of each index, the sizes of bags,
+    and in place of the indices of maxima the sizes again. Raises UnsupportedError (PK0409) for
+    gradients that are scaled by frequency, which are no derivative.
     """
     if scale_grad_by_freq:
         raise UnsupportedError("`scale_grad_by_freq` has no rule", code="PK0409")
@@ -169,8 +174,8 @@ def _embedding_bag(
 def _max_unpool(x: Any, indices: Any, output_size: Any, *_: Any) -> Any:
     """Elements at their places in a plane of zeros.
 
-    As torch's, the gradient is that at an element's place, also if another element has been written
-    there.
+    As in torch, each element gets the cotangent of its place, even if another element was written
+    there after it.
     """
     rank = len(output_size)
     shape = (*x.shape[:-rank], *output_size)
@@ -189,7 +194,7 @@ def _bernoulli(p: Any, generator: Any = None) -> Any:
 
 
 def _bernoulli_like(x: Any, p: Any, generator: Any = None) -> Any:
-    """Ones where a number of `rand` is below its probability, as torch's kernel draws them."""
+    """One where a number of `rand` is below its probability, else zero, as torch's kernel draws."""
     if generator is not None:
         return NotImplemented
     dtype = torch.float64 if p.dtype is torch.float64 else torch.float32
@@ -197,7 +202,7 @@ def _bernoulli_like(x: Any, p: Any, generator: Any = None) -> Any:
 
 
 def _normal(mean: Any, std: Any = 1.0, generator: Any = None) -> Any:
-    """Normal numbers of the mean and deviation at their places, whose gradients are zeros."""
+    """Normal numbers with a mean and a deviation for each; the gradients of both are zeros."""
     if generator is not None:
         return NotImplemented
     like = mean + std
@@ -209,13 +214,13 @@ def _normal(mean: Any, std: Any = 1.0, generator: Any = None) -> Any:
 
 
 def _multinomial(p: Any, count: int, replacement: bool = False, generator: Any = None) -> Any:
-    """Numbers of categories, chosen as torch's kernel does, by the numbers that it draws."""
+    """Indices of categories, chosen as torch's kernel chooses them, by the numbers it draws."""
     if generator is not None:
         return NotImplemented
     if not replacement or count == 1:
         scores = p / aten.exponential.default(p, 1.0)
         return scores.argmax(-1, keepdim=True) if count == 1 else scores.topk(count)[1]
-    if p.dtype not in (torch.float32, torch.float64):  # its sums are of wider numbers
+    if p.dtype not in (torch.float32, torch.float64):  # torch sums these in a wider type
         return NotImplemented
     total = p.cumsum(-1)
     bounds = (total / total[..., -1:]).to(torch.float64)[..., None, :-1]
@@ -224,7 +229,7 @@ def _multinomial(p: Any, count: int, replacement: bool = False, generator: Any =
 
 
 def _linspace(plain: Callable[..., Any], *args: Any, dtype: Any = None, **options: Any) -> Any:
-    """Equidistant numbers; the rounding of integers is that of torch's kernel."""
+    """torch's decomposition for floating results; integers have a rule, rounded as by torch."""
     if dtype is None or dtype.is_floating_point or dtype.is_complex:
         return plain(*args, dtype=dtype, **options)
     return NotImplemented

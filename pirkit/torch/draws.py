@@ -22,7 +22,7 @@ LIKE: Final = (
     "normal.float_float", "exponential", "cauchy", "geometric", "log_normal", "random",
     "random.from", "random.to",
 )  # fmt: skip
-"""Overloads that read no more of a tensor than its shape and type."""
+"""Overloads of random draws that read no more of a tensor than its shape, strides and type."""
 
 _NAMES: Final = {f"aten.{n}" if "." in n else f"aten.{n}.default" for n in LIKE}
 _DROPOUT: Final = "aten.native_dropout.default"
@@ -66,7 +66,7 @@ def _mask(like: Like, p: float) -> Draw:
 
 
 def dropped(b: AtenBuilder, x: Value, mask: Value, p: float) -> tuple[Value, Value]:
-    """What `native_dropout` returns for a mask."""
+    """The two results of `native_dropout` for a mask: ``x`` scaled where it is kept, the mask."""
     factor = 0.0 if p == 1 else 1 / (1 - p)
     kept = b.multiply(x, b.cast(mask, x.dtype))
     return kept * factor, mask

@@ -30,10 +30,10 @@ TO_TORCH: Final[dict[DType, Any]] = {ours: theirs for theirs, ours in OF_TORCH.i
 
 
 def array_of(tensor: Any) -> Array:
-    """A numpy array over the memory of a CPU tensor; nothing is copied.
+    """A numpy array over the memory of a CPU tensor, without its gradient.
 
-    A tensor with a lazy conjugation is computed first. bfloat16, which numpy does not know, is an
-    array of `ml_dtypes.bfloat16`.
+    Only a tensor with a lazy conjugation or negation is copied. bfloat16, which numpy does not
+    know, is an array of `ml_dtypes.bfloat16`.
     """
     if tensor.requires_grad:
         tensor = tensor.detach()

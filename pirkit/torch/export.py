@@ -37,7 +37,7 @@ def _watched(function: Callable[..., Any], args: Any, kwargs: Any) -> list[Compi
     found: list[CompiledGraph | Outside] = []
     token = WATCH.set(found)
     try:
-        # a function of its own, so that code of earlier calls does not serve
+        # a new function, so that Dynamo does not reuse code of earlier calls
         def fresh(*given: Any, **named: Any) -> Any:
             return function(*given, **named)
 
@@ -48,6 +48,8 @@ def _watched(function: Callable[..., Any], args: Any, kwargs: Any) -> list[Compi
 
 
 def _fresh() -> Callable[..., Any]:
+    """A new backend function: Dynamo reuses code for the same one."""
+
     def backend(graph: Any, inputs: Any) -> Any:
         return pirkit(graph, inputs)
 
@@ -57,9 +59,9 @@ def _fresh() -> Callable[..., Any]:
 def export(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any = None) -> Program:
     """The program of a function of tensors, or of a module, for arguments like these.
 
-    Parameters and buffers of modules are inputs, called ``x0``, ``x1``... by their number among the
-    inputs of Dynamo's graph; outputs are ``y0``, ``y1``... Raises ArgumentError (PK0701) for a
-    function of several graphs.
+    Parameters and buffers of modules are inputs, too. Inputs are called ``x0``, ``x1``... by their
+    index among those of Dynamo's graph, outputs ``y0``, ``y1``... Raises ArgumentError (PK0701) for
+    a function that is not one graph.
     """
     graphs = _watched(function, args, kwargs or {})
     whole = graphs[0] if graphs else None
@@ -78,10 +80,10 @@ class GraphReport:
     """One graph of a compiled function.
 
     ``ops`` counts overloads of ATen. ``fallbacks`` are those that torch computes, each with its
-    Python line and the reason. ``calls`` are native segments and library calls of the plan.
-    ``saved`` are the bytes that the forward saves for the backward, None without a backward.
-    ``times`` are CPU seconds of each segment and library call of the forward, in order; a segment
-    goes by its Python line.
+    Python line and the reason. ``segments`` is the number of native segments of the plan, ``calls``
+    counts its library calls. ``saved`` is the number of bytes that the forward saves for the
+    backward, None without a backward. ``times`` are names and CPU seconds of the segments and
+    library calls of the forward, in order; a segment is named by its Python line.
     """
 
     ops: Counter[str]
@@ -148,7 +150,7 @@ def _line(f: Fallback) -> str:
 def _report(graph: CompiledGraph, special: Specialized) -> GraphReport:
     level = special.level
     learns = torch.is_grad_enabled() and any(graph.differentiable)
-    # The plan for the sizes of this call: the declared one may have other segments.
+    # From the trace of this call: the plan for other sizes may have other segments.
     ran = Counter(e.what for e in special.watched if not e.depth)
     return GraphReport(
         Counter(special.imported.counts),

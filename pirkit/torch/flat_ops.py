@@ -1,4 +1,4 @@
-"""Ops whose slope is constant by parts, and the zeros that torch gives for its derivative.
+"""Piecewise linear ops, and the zeros that torch gives for their second derivatives.
 
 Torch's formula for the second derivative of a ReLU is a tensor of zeros, so an input before it gets
 a gradient of zeros, where an input on which a first derivative does not depend gets None. Its
@@ -23,11 +23,14 @@ STEPS: Final = frozenset({"round", "floor", "ceil", "trunc", "sign", "sgn"})
 """Those whose first derivative is a tensor of zeros in torch."""
 
 Flat = tuple[frozenset[int], frozenset[int]]
-"""Of a flat op, the numbers of the inputs that it depends on, and of the outputs that do on it."""
+"""Indices of the inputs on which a flat op depends, and of the outputs that depend on the op."""
 
 
 def flat_ops(captured: Captured, inputs: Sequence[int], names: Set[str] = FLAT) -> tuple[Flat, ...]:
-    """The flat ops through which gradients flow, by the position of inputs among ``inputs``."""
+    """The flat ops through which gradients flow.
+
+    ``inputs`` are indices of arguments of the graph; results have their positions there.
+    """
     position = {argument: k for k, argument in enumerate(inputs)}
     nothing = frozenset[int]()
     sources: dict[Any, frozenset[int]] = {}
@@ -52,7 +55,10 @@ def flat_ops(captured: Captured, inputs: Sequence[int], names: Set[str] = FLAT) 
 
 
 def stepped_inputs(captured: Captured, inputs: Sequence[int]) -> tuple[frozenset[int], ...]:
-    """Of each output, the inputs whose first derivative is at least zeros; empty if none is."""
+    """For each output, the inputs whose first derivative is zeros where there is no other.
+
+    Empty if no gradient flows through a step function.
+    """
     steps = flat_ops(captured, inputs, STEPS)
     if not steps:
         return ()
@@ -66,10 +72,10 @@ def zero_inputs(
     flats: Sequence[Flat], gives: Sequence[tuple[int, int]], read: Sequence[int],
     seeded: Sequence[int],
 ) -> tuple[frozenset[int], ...]:  # fmt: skip
-    """Of each gradient, which inputs of those that it reads get at least zeros.
+    """For each gradient, the inputs that get zeros, not None, where it does not depend on them.
 
-    ``gives`` are inputs, each with the number of its gradient. What is found are numbers among
-    ``read``; ``seeded`` are the outputs whose cotangents are given.
+    ``gives`` are pairs of an input and the index of its gradient, ``seeded`` the outputs whose
+    cotangents are given. The inputs that are found are positions in ``read``.
     """
     live = [taken for taken, outputs in flats if outputs.intersection(seeded)]
     beside = [set[int]() for _ in {k for _, k in gives}]

@@ -60,7 +60,7 @@ def _mapped(op: Any, each: Callable[..., Any], *args: Any, **kwargs: Any) -> lis
     named: dict[str, Any] = dict(zip([a.name for a in op._schema.arguments], args, strict=False))
     numbers: Any = named.get("scalars")
     given: list[Any] = list(args)
-    if isinstance(numbers, torch.Tensor):  # a tensor of a number for each
+    if isinstance(numbers, torch.Tensor):  # one tensor, with a number for each
         given[-1] = torch.unbind(numbers)
     columns = [cast("Sequence[Any]", a) if isinstance(a, list | tuple) else None for a in given]
     count = max(len(column) for column in columns if column is not None)

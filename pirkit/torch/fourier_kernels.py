@@ -20,18 +20,22 @@ from pirkit.torch.libtorch import torch
 imported("pirkit.runtime.kernels.numpy.fourier")  # what these replace is registered first
 
 _SCALES: Final = {"backward": (0, 2), "ortho": (1, 1), "forward": (2, 0)}
-"""Torch's number for a normalization: of the forward transform, of the other one."""
+"""Torch's numbers for a normalization: for the forward transform, and for the inverse."""
 
 
 def _settings(b: Binding) -> tuple[list[int], int, bool]:
     """Axes, torch's number for the scale, and whether the transform is the forward one."""
     is_forward = bool(b.attrs["forward"])
-    axes = [axis % b.output().rank for axis in b.attrs["axes"]]  # torch trusts these functions
+    # Torch's internal functions do not check their arguments: axes have to be positive.
+    axes = [axis % b.output().rank for axis in b.attrs["axes"]]
     return axes, _SCALES[b.attrs["normalization"]][not is_forward], is_forward
 
 
 def _lent(array: Array) -> Any:
-    """A tensor in the memory of an array; torch knows no negative strides."""
+    """A tensor over the memory of an array, which is copied if it is read-only.
+
+    It is copied, too, if a stride is negative, which torch does not have, or zero.
+    """
     if not array.flags.writeable or min(array.strides, default=1) <= 0:
         array = np.array(array)
     return torch.from_numpy(array)
@@ -64,7 +68,7 @@ def fft_c2c(b: Binding) -> Step:
 
 @KERNELS.kernel("fft_r2c", dtypes=(dt.float32, dt.float64), override=True)
 def fft_r2c(b: Binding) -> Step:
-    """Torch has the forward transform alone; the other one is its conjugate."""
+    """Torch has the forward transform alone; the inverse one is its conjugate."""
     axes, scale, is_forward = _settings(b)
     onesided = bool(b.attrs["onesided"])
 
@@ -78,7 +82,7 @@ def fft_r2c(b: Binding) -> Step:
 
 @KERNELS.kernel("fft_c2r", dtypes=dt.COMPLEX, override=True)
 def fft_c2r(b: Binding) -> Step | None:
-    """Torch has the inverse transform alone, of half of the spectrum to the element."""
+    """Torch has the inverse transform alone, of exactly n // 2 + 1 elements of the spectrum."""
     axes, scale, is_forward = _settings(b)
     last = b.output().shape[axes[-1]]
     if b.input().shape[axes[-1]] != last // 2 + 1:

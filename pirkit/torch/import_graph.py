@@ -51,13 +51,17 @@ def import_graph(
 ) -> Imported:
     """The program of a graph whose symbols have these sizes.
 
-    ``differentiable`` says of each input whether a gradient is asked for. With ``strict`` an op
-    without a rule is refused (UnsupportedError, PK0409).
+    ``differentiable`` says for each input whether a gradient is asked for. Inputs of the program
+    are ``x<i>`` for argument i, ``r<i>`` for random numbers and ``c<i>`` for constant tensors;
+    outputs are ``y<i>``. Raises NodeError (mostly PK0403, PK0406 or PK0409) for a node that no
+    program can hold, and with ``strict`` UnsupportedError (PK0409) for an op without a rule.
     """
     return _Importer(captured, sizes, strict).run(differentiable)
 
 
 class _Importer:
+    """Emits one graph; the graph of a branch or loop gets an importer of its own."""
+
     def __init__(self, captured: Captured, sizes: Mapping[Any, int], strict: bool) -> None:
         self.captured = captured
         self.sizes = SymbolSizes(sizes)
@@ -73,6 +77,7 @@ class _Importer:
         self.locations: dict[str | None, mlir.LocationAttr] = {}
 
     def run(self, differentiable: Sequence[bool]) -> Imported:
+        """Import the whole graph: inputs, nodes, outputs."""
         b, module = self.b, ModuleOp([self.op])
         inputs: list[int] = []
         orders: list[tuple[int, ...] | None] = []
@@ -82,6 +87,8 @@ class _Importer:
             fake = node.meta["val"]
             if not isinstance(fake, torch.Tensor) or not node.users:
                 continue
+            # Values of a program are contiguous: an argument of another order in memory is passed
+            # as the contiguous tensor that it is a permutation of, and permuted here.
             shape, dtype = self.sizes.meta(fake)
             order = self.sizes.order(fake)
             held = shape if order is None else tuple([shape[d] for d in order])
@@ -111,6 +118,7 @@ class _Importer:
         self, name: str, shape: tuple[int, ...], dtype: DType, wanted: bool,
         parameter: str | None = None,
     ) -> Value:  # fmt: skip
+        """An input, or a parameter of that name; ``wanted`` says whether it gets a gradient."""
         if parameter is not None:
             named = {"parameter_name": encode("str", parameter)}
             meta = TensorMeta(shape, dtype)
@@ -123,7 +131,7 @@ class _Importer:
         return made
 
     def attribute(self, node: Any) -> None:
-        """A tensor of the graph itself is an input; a graph of a branch or loop stays as it is."""
+        """A tensor that the graph holds is an input; a graph of a branch or loop stays as it is."""
         found: Any = self.module
         for part in node.target.split("."):
             found = getattr(found, part)
@@ -139,7 +147,10 @@ class _Importer:
         return self.input(name, *self.sizes.meta(tensor), False)
 
     def made_now(self, node: Any, args: list[Any], options: dict[str, Any]) -> Any:
-        """What torch gives for arguments without tensors, as a window; else NotImplemented."""
+        """The tensor that torch makes of arguments without tensors, such as a Hann window.
+
+        NotImplemented for others, for random draws, and inside of branches and loops.
+        """
         overload = node.target
         if (node.all_input_nodes or self.b.given or not hasattr(overload, "_schema")
                 or torch._C.Tag.nondeterministic_seeded in overload.tags):  # fmt: skip
@@ -148,6 +159,7 @@ class _Importer:
         return self.constant(found) if isinstance(found, torch.Tensor) else NotImplemented
 
     def argument(self, given: Any) -> Any:
+        """An argument of a node as rules get it: values for nodes, numbers for symbols."""
         if isinstance(given, list | tuple):
             return [self.argument(a) for a in cast("list[Any]", given)]
         if hasattr(given, "meta") and hasattr(given, "op"):
@@ -158,11 +170,11 @@ class _Importer:
         return self.sizes.number(given)
 
     def call(self, node: Any) -> None:
-        """Emit the operations of a node by the first of these that knows it.
+        """Emit the operations of a node, by the first of these that handles it.
 
         They are: a draw of random numbers, control flow, the table of rules, torch now if no
-        argument is a tensor, and at last torch when the program runs. A node of a number
-        is evaluated if its value is known, an assertion about sizes is left out.
+        argument is a tensor, and torch when the program runs. A node that gives a number needs
+        operations only if the number depends on data. Assertions about sizes are left out.
         """
         fake = node.meta.get("val")
         target = str(node.target)
@@ -215,7 +227,7 @@ class _Importer:
         self.values[node] = made[0] if single else made
 
     def checked(self, node: Any, value: Value, number: int) -> Value:
-        """A result in the type that torch says. Raises InternalError for another shape."""
+        """A result, cast to the type that torch infers. Raises InternalError for another shape."""
         if value.shape != self.b.shapes[number]:
             raise InternalError(
                 f"the rule of {node.target} gives {value.shape} instead of {self.b.shapes[number]}"
@@ -223,9 +235,10 @@ class _Importer:
         return self.b.cast(value, self.b.types[number])
 
     def stopped(self, value: Value, emitted: set[int]) -> Value:
-        """A value that no gradient flows through."""
+        """A value that no gradient flows through; ``emitted`` are the operations of this node."""
         if not (value.dtype.is_float or value.dtype.is_complex):
             return value
+        # The mark is on the operation: a value of an earlier node is copied, and the copy marked.
         if id(value.ssa.owner) not in emitted:
             value = self.b("pd_op.assign", value)
         _stop(value)
@@ -242,7 +255,10 @@ class _Importer:
         return found
 
     def recorded(self, graph: Any, operands: Sequence[Any]) -> tuple[AtenBuilder, list[Value]]:
-        """The graph of a branch or loop on a builder of its own; sizes are numbers in it."""
+        """The graph of a branch or loop, emitted on a builder of its own, and its results.
+
+        Raises UnsupportedError (PK0403) if it draws random numbers or holds constant tensors.
+        """
         inner = _Importer(self.captured, self.sizes.held, self.strict)
         inner.module, inner.locations, inner.fallbacks = graph, self.locations, self.fallbacks
         inner.counts = self.counts
@@ -289,7 +305,7 @@ class _Importer:
         plain = {k: v for k, v in options.items()}
         draw = draw_of(node, likes, plain)
         if draw is None:
-            if "dropout" in str(node.target):
+            if "dropout" in str(node.target):  # in inference
                 return args[0], self.b.const(1, self.b.types[1], self.b.shapes[1])
             return NotImplemented
         name = f"r{len(self.draws)}"
@@ -300,12 +316,14 @@ class _Importer:
         return self.input(name, self.b.shape, self.b.dtype, False)
 
     def like(self, fake: Any) -> Like:
+        """What a draw reads of a tensor: shape, strides and type."""
         shape, strides = ([self.sizes.number(n) for n in v] for v in (fake.shape, fake.stride()))
         return Like(tuple(shape), tuple(strides), fake.dtype)
 
     # --- outputs ---
 
     def finish(self) -> tuple[list[str], list[tuple[int, ...] | None], set[int]]:
+        """Emit the outputs: their names, orders in memory, and which of them stop gradients."""
         b = self.b
         names: list[str] = []
         orders: list[tuple[int, ...] | None] = []
@@ -319,6 +337,7 @@ class _Importer:
             if order is not None:
                 value = b.permute(value, order)
             owner = value.ssa.owner
+            # Each output needs a value of its own, which is neither an input nor another output.
             if value.ssa in seen or (isinstance(owner, PirOp) and owner.name == "pd_op.data"):
                 value = b("pd_op.assign", value)
             if node.meta.get(CUT):
@@ -331,5 +350,6 @@ class _Importer:
 
 
 def _stop(value: Value) -> None:
+    """Mark the operation that defines a value: no gradient flows through its results."""
     owner = cast(PirOp, value.ssa.owner)
     owner.attributes["stop_gradient"] = encode("bool[]", (True,) * len(owner.result_slots))

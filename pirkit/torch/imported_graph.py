@@ -26,9 +26,10 @@ class Fallback:
 class Imported:
     """A program, and where its inputs come from.
 
-    ``inputs`` are the numbers of arguments, ``draws`` what is drawn for further inputs, and
-    ``constants`` tensors of the graph itself for those after them. ``orders`` is the order in
-    memory of the dimensions of each argument that is no rows, of each output likewise.
+    ``names`` are those of all inputs: first of arguments, whose indices are ``inputs``, then of
+    random numbers (``draws``), then of tensors that the graph holds (``constants``). ``in_orders``
+    and ``out_orders`` give, for each argument and output that is dense but not contiguous, its
+    dimensions from the outermost in memory to the innermost; None for others.
     """
 
     program: Program
@@ -40,7 +41,7 @@ class Imported:
     in_orders: tuple[tuple[int, ...] | None, ...]
     out_orders: tuple[tuple[int, ...] | None, ...]
     cut: frozenset[int]
-    """Outputs that no gradient flows through."""
+    """Indices of outputs that no gradient flows through."""
     fallbacks: list[Fallback] = field(default_factory=list[Fallback])
     counts: Counter[str] = field(default_factory=Counter[str])
     """How often each overload occurs."""

@@ -20,12 +20,13 @@ def with_torch_autograd(
     """
 
     def half(functional: Any, examples: Sequence[Any]) -> Any:
+        """Compiles the forward or the backward graph of AOTAutograd."""
         bare = [e.detach() if isinstance(e, torch.Tensor) else e for e in examples]
         made = finish(functional_graph(functional, bare))
 
         def run(args: list[Any]) -> list[Any]:
             found = list(made(*args))
-            args.clear()
+            args.clear()  # as boxed calls do, so that saved values are freed
             return found
 
         run._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]

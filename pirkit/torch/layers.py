@@ -1,7 +1,8 @@
-"""Layers that capture records as one op, of which torch would record and infer several.
+"""Layers that capture records as one op of the library `pirkit`, to make first calls faster.
 
-A linear layer would be four ops, and batch norm in inference one of three results, which are
-inferred by a decomposition. Recording an op takes longer than any other step of a small graph.
+Torch would record a linear layer as four ops, and batch norm in inference as one op of three
+results, whose shapes it infers by a decomposition. Recording takes longer than any other step of
+compiling a small graph.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ def _(x: Any, *_: Any) -> Any:
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
-    """`torch.nn.functional.linear`; torch's own where types are cast, and for what it refuses."""
+    """`torch.nn.functional.linear` as one op.
+
+    It is torch's own under autocast, for tensors of fewer than two dimensions, and where torch
+    would refuse the shapes or types.
+    """
     known = [x, weight] if bias is None else [x, weight, bias]
     plain = (
         _is_recorded(known)
@@ -57,7 +62,7 @@ def batch_norm(
     x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None, training: bool = False,
     momentum: float = 0.1, eps: float = 1e-05,
 ) -> Any:  # fmt: skip
-    """`torch.nn.functional.batch_norm`; torch's own in training."""
+    """`torch.nn.functional.batch_norm` as one op; torch's own in training."""
     known = [x, mean, variance, *[t for t in (weight, bias) if t is not None]]
     if training or mean is None or not _is_recorded(known):
         return _BATCH_NORM(x, mean, variance, weight, bias, training, momentum, eps)
@@ -65,13 +70,13 @@ def batch_norm(
 
 
 def _is_recorded(tensors: list[Any]) -> bool:
-    """Whether no transform or engine of torch, which know no op of pirkit's, sees the call."""
+    """Whether neither `torch.func` nor autograd sees the call: they cannot derive ops of pirkit."""
     depth = torch._C._functorch.get_dynamic_layer_stack_depth()
     return not depth and not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors))
 
 
 COMPOSED: Final[dict[Any, Callable[..., Any]]] = {_LINEAR: linear, _BATCH_NORM: batch_norm}
-"""What is called instead of functions of torch."""
+"""Functions of torch, and what capture calls instead."""
 
 
 def _linear(b: AtenBuilder, x: Value, weight: Value, bias: Value | None) -> Value:

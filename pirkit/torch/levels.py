@@ -1,4 +1,4 @@
-"""A program with its derivatives of any order, each compiled when it is first asked for."""
+"""A program with its derivatives of any order, each compiled when it is first needed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Level:
-    """A program of tensors, and how gradients go back through it.
+    """A program, its forward and backward halves, and the level of its gradients.
 
-    Inputs that want no gradient are marked in the program, and outputs whose gradient stops.
+    Inputs that need no gradient, and values whose gradient stops, are marked in the program. Inputs
+    and outputs are meant by their index in ``inputs`` and ``outputs``.
     """
 
     program: Program
@@ -39,15 +40,15 @@ class Level:
     outputs: tuple[str, ...]
     settings: Settings
     learns: tuple[bool | None, ...] = ()
-    """Of each output whether torch says that it requires a gradient; None if that is unknown."""
+    """Whether each output requires a gradient in torch; None if that is unknown."""
     flats: tuple[Flat, ...] = ()
     """Ops for whose derivative torch gives zeros (see `flat_ops`)."""
     zeros: tuple[frozenset[int], ...] = ()
-    """Of each output the inputs whose gradient is at least zeros, where there is none."""
+    """For each output, the inputs that get zeros, not None, where they have no gradient."""
     updates: tuple[tuple[int, int], ...] = ()
-    """Pairs of an output and an input that it is written into after the call."""
+    """Pairs of an output and an input into which it is written after the call."""
     linear: bool = True
-    """Whether gradients are known to be linear in cotangents: those of a user need not be."""
+    """Whether gradients are linear in cotangents; those that a user defines need not be."""
 
     @cached_property
     def is_learning(self) -> bool:
@@ -66,7 +67,7 @@ class Level:
 
     @cached_property
     def parts(self) -> SplitParts:
-        """The program split into forward and backward."""
+        """The program split into forward and backward; as a loss, if that is no worse."""
         return self._loss or self._usual
 
     @cached_property
@@ -76,7 +77,10 @@ class Level:
 
     @cached_property
     def _loss(self) -> SplitParts | None:
-        """The split of a loss, if its gradients are no more bytes than what is saved else."""
+        """The split whose forward computes the gradients (`unit_seed`).
+
+        None unless these take no more bytes than the values that the usual split saves.
+        """
         settings = self.settings
         if settings.saved == SAVE_ALL or settings.budget is not None or not self.linear:
             return None
@@ -123,7 +127,7 @@ class Level:
 
     @cached_property
     def reaching(self) -> dict[int, frozenset[int]]:
-        """Of each input that gets a gradient, the outputs whose cotangents it depends on."""
+        """For each input that gets a gradient, the outputs whose cotangents it depends on."""
         reads, program = self.reads, self.parts.backward.main
         names = reads.arguments[len(reads.arguments) - len(reads.seeds) :]
         sources = inputs_of(program)
@@ -182,7 +186,10 @@ class Level:
 
     @cached_property
     def gives(self) -> list[tuple[int, int, bool]]:
-        """For each gradient its input, its result of `backward`, and whether another has it too."""
+        """For each gradient its input, its result of `backward`, and whether it is a second use.
+
+        Inputs of equal gradients share a result; the last item is False for the first of them.
+        """
         reads, names = self.reads, self.backward.outputs
         at = [names.index(n) for n in reads.results]
         return [
@@ -195,8 +202,8 @@ class Level:
     ) -> tuple[Level, tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]]:
         """The level of the gradients: a program of inputs and seeds.
 
-        Also gives the numbers of the inputs that it reads, of the outputs whose seeds it reads, and
-        of the inputs whose gradients it returns, each with the number of its result: inputs of
+        Also gives the indices of the inputs that it reads, of the outputs whose seeds it reads, and
+        of the inputs whose gradients it returns, each with the index of its result: inputs of
         equal gradients share one, because two outputs that are one value have one seed.
         """
         joint = self.program.copy()
@@ -206,6 +213,7 @@ class Level:
         labels: dict[Any, str] = {}
         label = {i: labels.setdefault(values[roles.gradients[n]], roles.gradients[n])
                  for i, n in enumerate(self.inputs) if n in roles.gradients}  # fmt: skip
+        # The gradients become the only outputs; what does not contribute to them is dropped.
         keep = set(labels.values())
         for op in list(program.operations):
             if declares(op, OUTPUT) and host_name(op) not in keep:
@@ -237,11 +245,11 @@ class Level:
 
 @dataclass(frozen=True)
 class BackwardReads:
-    """What a backward half takes and gives, by number.
+    """What a backward half takes and gives, by index.
 
-    ``inputs`` and ``outputs`` of the forward, ``middles``, and the outputs whose gradients it takes
-    (``seeds``); ``gradients`` are the inputs whose gradients it gives. ``arguments`` and
-    ``results`` are the names in that order.
+    It takes ``inputs`` and ``outputs`` of the forward, other saved values (``middles``), and the
+    cotangents of the outputs ``seeds``; it gives the gradients of the inputs ``gradients``.
+    ``arguments`` and ``results`` are the names in that order.
     """
 
     inputs: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What cannot be compiled, with the node of Dynamo's graph that asks for it."""
+"""The error for what cannot be compiled, with the node of Dynamo's graph that needs it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _LINE: Final = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 class NodeError(UnsupportedError):
-    """A node that is left to torch; without one, the whole graph is.
+    """A node that no program can hold, so that torch runs it; without one, the whole graph.
 
-    ``node`` is its name in the graph of Dynamo. Code, place and remedy are those of the cause.
+    ``node`` is its name in the graph of Dynamo. Message, code, span, notes and help are those of
+    the cause; an error of torch gets PK0403.
     """
 
     def __init__(self, node: str | None, cause: Exception) -> None:

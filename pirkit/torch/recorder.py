@@ -1,10 +1,10 @@
 """Functionalization that keeps what autograd knows and values do not: where gradients stop.
 
 Ops are recorded below autograd, where a tensor and its `detach` are the same, and where a write
-under `no_grad` looks like any other. In eager such a write changes a tensor's numbers and leaves
-its gradient: that of the new numbers is that of the old ones. Ops that run inside of one function
-of a graph (`detach` in `gumbel_softmax`, a `clamp_` under `no_grad` in `cosine_similarity`) count
-as those of the graph.
+under `no_grad` looks like any other. In eager mode such a write changes the numbers of a tensor but
+not its history: the gradient of the new numbers flows to what computed the old ones. Ops that one
+function of the graph calls (`detach` in `gumbel_softmax`, a `clamp_` under `no_grad` in
+`cosine_similarity`) count as ops of the graph.
 """
 
 from __future__ import annotations
@@ -27,30 +27,31 @@ from pirkit.torch.libtorch import (
 
 
 class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[reportUntypedBaseClass]
-    """Marks nodes through which no gradient flows, and gives writes the gradient of eager."""
+    """Marks nodes through which no gradient flows, and gives writes the gradient of eager mode."""
 
     def __init__(self, *, learns: bool, differentiates: bool) -> None:
         functional_tensor.FunctionalTensorMode.__init__(self, _allow_token_discovery=True)
         self.learns = learns
         """Whether gradients can be asked for: where they cannot, no node has to stop them."""
         self.differentiates = differentiates
-        """Whether autograd sees what runs."""
+        """Whether autograd sees what runs, because the graph calls `torch.autograd.grad`."""
         self.first: dict[Any, Any] = {}
-        """By storage the first tensor in it, of which later ones are views."""
+        """By storage, the first tensor in it, of which later ones are views."""
         self.stops = False
-        """Whether the node that runs stops gradients, whatever its parts say."""
+        """Whether the node that runs stops gradients, and so all ops that it calls."""
         self.own = False
         """Whether a function with its own derivative runs: what it calls stops nothing."""
         self._detached: dict[int, Any] = {}
-        """Tensors that share memory with one from which they get no gradient."""
+        """By id, tensors that share memory with another one, but send it no gradient."""
         self._written: dict[Any, Any] = {}
-        """By storage what it held, as autograd knows it, before autograd did not see a write."""
+        """By storage, the value before a write that autograd did not see: it has the gradient."""
         self._apart: set[Any] = set()
-        """Storages written through a detached tensor, whose gradient is not that of the others."""
+        """Storages written through a detached tensor, which has no gradient, unlike the others."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
+        """Functionalize an op, with marks for where gradients stop."""
         run = functional_tensor.FunctionalTensorMode.__torch_dispatch__
         if not self.learns or func in functional_tensor.FunctionalTensor.metadata_fns:
             return run(self, func, types, args, kwargs)
@@ -64,6 +65,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         ]  # fmt: skip
         self.read(given, stops=stops)
         with _marking(stops):
+            # Tensors that the op writes without autograd seeing it, and what they held before.
             hidden = [
                 t for t in _targets(func, args, kwargs or {})
                 if (t.is_floating_point() or t.is_complex())
@@ -71,6 +73,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
             ]  # fmt: skip
             held = [self._value(self._base(t)) for t in hidden]
             result = run(self, func, types, args, kwargs)
+            # Reading the values records pending writes here, where they are marked.
             for t, old in zip(hidden, held, strict=True):
                 self._value(self._base(t))
                 self._value(t)
@@ -82,7 +85,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         return result
 
     def detach(self, results: Iterable[Any], given: Sequence[Any]) -> None:
-        """Note results that are views of arguments, and get no gradient from them."""
+        """Note results that share memory with arguments, to which no gradient flows from them."""
         known, storages = set(map(id, given)), {storage_of(a) for a in given}
         for r in results:
             if (isinstance(r, functional_tensor.FunctionalTensor) and id(r) not in known
@@ -92,7 +95,8 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
     def read(self, given: Iterable[Any], *, stops: bool = False) -> None:
         """Prepare tensors that an op reads, or that are returned.
 
-        Raises UnsupportedError (PK0403) where one memory would need two gradients.
+        What a hidden write has left in a storage gets the gradient of what was there. Raises
+        UnsupportedError (PK0403) where that memory would need two gradients.
         """
         if not self._detached and not self._written:
             return
@@ -109,7 +113,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
                 self._keep_gradient(storage_of(a), self._base(a))
 
     def _keep_gradient(self, storage: Any, base: Any) -> None:
-        """Give what a storage holds the gradient of what it held before."""
+        """Let the gradient of what a storage holds flow to what it held before the hidden write."""
         new, old = self._value(base), self._written.pop(storage)
         with functional_tensor.disable_functional_mode():
             new = torch.ops.pirkit.constant(new)
@@ -123,7 +127,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         return self.first.get(storage_of(tensor), tensor)
 
     def _value(self, tensor: Any) -> Any:
-        """What a tensor holds now, recorded."""
+        """The recorded value of a functional tensor, with all writes so far."""
         functional_utils.sync_functional_tensor(tensor)
         return torch._from_functional_tensor(tensor.elem)
 
@@ -132,10 +136,10 @@ _AUTOGRAD: Final[Any] = torch._C.DispatchKey.AutogradFunctionality
 
 
 def _detaches(func: Any, *, differentiates: bool) -> bool:
-    """Whether an op is a `detach` of the model.
+    """Whether an op is a `detach` that the model calls.
 
-    Transforms of `torch.func` also call it by themselves, and so does autograd, where it runs, for
-    tensors that it saves: from above autograd, and not from below, as a call of the model.
+    Transforms of `torch.func` call it, too, and so does autograd, where it runs, for tensors that
+    it saves. A call of the model has passed autograd, whose dispatch key is excluded then.
     """
     if func is not aten.detach.default or torch._C._functorch.get_dynamic_layer_stack_depth():
         return False
@@ -156,7 +160,7 @@ def _targets(func: Any, args: Sequence[Any], kwargs: Any) -> list[Any]:
 
 @contextmanager
 def _marking(stops: bool) -> Generator[None]:
-    """Mark what is recorded meanwhile as nodes through which no gradient flows."""
+    """If ``stops``, mark nodes that are recorded within it: no gradient flows through them."""
     mode = proxy_tensor.get_proxy_mode()
     if not stops or mode is None:
         yield

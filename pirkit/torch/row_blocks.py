@@ -1,9 +1,9 @@
 """Graphs whose rows do not depend on each other: code for one number of rows serves all.
 
 A graph is *row by row* along a symbol if each tensor that depends on the inputs with that symbol
-has it in one dimension, its row axis, as a factor, and no op mixes rows. Then the rows of a call
-are computed in blocks of a size that has been compiled; the last block is filled up with copies of
-its last row, whose results are dropped, so they get no cotangent.
+has it as a factor of one dimension, its row axis, and no op mixes rows. Then the rows of a call are
+computed in blocks of a size that has been compiled. The last block is padded with copies of its
+last row, whose results are dropped, so they get no cotangent.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from pirkit.torch.captured_graph import Captured
 from pirkit.torch.libtorch import listed, sympify, torch
 
 MOST: Final = 16
-"""Blocks beyond which, as for less than half of a block, code of its own is worth it sooner."""
+"""The most blocks of a call that count as few: with more, a number of rows gets code of its own
+after fewer calls."""
 AXIS: Final = "pirkit_row_axis"
-"""Of a node: the dimension that has its rows, of the symbol that is looked at, and how many parts
-this has of which each has all rows: more than one where dimensions before the rows are joined."""
+"""In the meta of a node while a symbol is examined: the row axis, and of how many parts it
+consists, each with all rows. A view that merges other dimensions with the rows makes several."""
 
 Condition = Callable[[Any, int, int], bool]
-"""What a node must fulfil whose operand, of some rank, has this row axis."""
+"""Whether a node keeps rows apart, by the row axis of an operand and the rank of the operand."""
 
 
 def _shape(node: Any) -> Any:
@@ -31,7 +32,7 @@ def _shape(node: Any) -> Any:
 
 
 def _along(number: int = 1) -> Condition:
-    """Ops that work along the dimensions in an argument: not along the row axis."""
+    """For ops that work along dimensions, given by argument ``number``: none is the row axis."""
 
     def keeps(node: Any, axis: int, rank: int) -> bool:
         dims = node.args[number] if len(node.args) > number else node.kwargs.get("dim")
@@ -46,12 +47,12 @@ def _always(node: Any, axis: int, rank: int) -> bool:
 
 
 def _leading(node: Any, axis: int, rank: int) -> bool:
-    """Ops on batches of images."""
+    """For ops on batches of images: the row axis is the batch."""
     return axis == 0 and rank > 3
 
 
 def _outer(count: Callable[[Any], int]) -> Condition:
-    """Ops over the last dimensions, as many as ``count`` says."""
+    """For ops over the last ``count(node)`` dimensions: the row axis is before them."""
     return lambda node, axis, rank: axis < rank - count(node)
 
 
@@ -61,7 +62,7 @@ def _count(sizes: Sequence[Any]) -> Any:
 
 
 def _index(node: Any, axis: int, rank: int) -> bool:
-    """A table that has no rows of the call is read at their places, or rows along others."""
+    """Rows of indices read a table without rows, or the same places of each row are read."""
     table, indices = node.args[:2]
     own = _axis(table)
     return own is None or (
@@ -105,8 +106,7 @@ _OPS: Final[dict[str, Condition]] = {
     "constant_pad_nd": _outer(lambda node: len(node.args[1]) // 2),
     "index.Tensor": _index, "gather": _gathered,
 }  # fmt: skip
-"""What an op whose result has rows must fulfil, where that has the symbol in one dimension only.
-Elementwise ops are known by their tag."""
+"""The condition of each op whose result has rows. Elementwise ops are known by their tag."""
 
 _TAKES_ROWS: Final = {
     "embedding": (1,), "addmm": (0, 1),
@@ -114,7 +114,7 @@ _TAKES_ROWS: Final = {
                      "_native_batch_norm_legit_no_training", "pirkit.linear",
                      "pirkit.batch_norm"), (0,)),
 }  # fmt: skip
-"""Operands that may have rows, of ops whose others are the same for all rows."""
+"""The operands that may have rows, for ops whose other operands must be the same for all rows."""
 
 
 def _symbols(given: Any) -> set[Any]:
@@ -141,6 +141,7 @@ def row_symbol(captured: Captured, symbols: Iterable[Any]) -> Any:
 
 
 def _is_row_by_row(captured: Captured, symbol: Any) -> bool:
+    """Whether all nodes keep rows apart, and rows of inputs and outputs are not in parts."""
     nodes = list(captured.graph.nodes)
     try:
         ends = (*captured.placeholders, *captured.outputs)
@@ -157,7 +158,7 @@ def _keeps_rows(node: Any, symbol: Any) -> bool:
         return True
     values = listed(node.meta.get("val"))
     tensors = [v for v in values if isinstance(v, torch.Tensor) and not _is_empty(v)]
-    if not tensors:  # sizes are no data; other numbers may be
+    if not tensors:  # a size does not depend on the content of rows; another number may
         is_size = str(node.target).startswith("aten.sym_")
         return is_size or not any(map(_has_rows, node.all_input_nodes))
     axes = {row_axis(v, symbol) for v in tensors}
@@ -175,21 +176,23 @@ def _keeps_rows(node: Any, symbol: Any) -> bool:
 
 
 def _parts(node: Any, axis: Any, given: list[Any]) -> Any:
-    """How many parts the row axis of a node has; None if these cut through its rows."""
+    """Of how many parts the row axis of a node consists; None if a view cuts through rows."""
     held = {n.meta[AXIS][1] for n in given}
     parts = held.pop() if held else 1
     if held:
         return None
     if _name(node) in _VIEWS:
         (source,) = given
+        # Elements before the rows, parts included, are as many in both shapes.
         outer = parts * _count(_shape(source)[: _axis(source)]) / _count(_shape(node)[:axis])
         return outer if sympify(outer).is_integer else None
     return parts
 
 
 def row_axis(tensor: Any, symbol: Any) -> int | None:
-    """The dimension that has the symbol as a factor; None if there is none, -1 where the symbol
-    occurs in another way.
+    """The dimension that has the symbol as a factor.
+
+    None if no dimension has the symbol, -1 if several have it, or one has it in another way.
     """
     held = [d for d, n in enumerate(tensor.shape) if symbol in _symbols(n)]
     if not held:
@@ -199,6 +202,7 @@ def row_axis(tensor: Any, symbol: Any) -> int | None:
 
 
 def _is_separate(node: Any, given: list[Any], rank: int, symbol: Any) -> bool:
+    """Whether an op computes each row of its result from the same row of the operands ``given``."""
     target = node.target
     if str(target) == "<built-in function getitem>":
         return True
@@ -253,7 +257,7 @@ class Axes:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Calls of code for ``block`` rows that compute ``rows`` of them."""
+    """Code for ``block`` rows that is called as often as ``rows`` rows need."""
 
     code: Code
     axes: Axes
@@ -276,7 +280,7 @@ class Blocks:
         ]
 
     def _parts(self, given: Any, axis: int) -> list[Any]:
-        """Blocks of an argument; the last one is filled up."""
+        """Blocks of an argument; the last one is padded."""
         each = given.shape[axis] // self.rows
         *parts, last = given.split(each * self.block, axis)
         missing = -self.rows % self.block
@@ -288,6 +292,7 @@ class Blocks:
         return [*parts, last]
 
     def _joined(self, parts: list[Any], axis: int) -> Any:
+        """The blocks of an output as one tensor, without the padding of the last one."""
         missing = -self.rows % self.block
         if missing:
             size = parts[-1].shape[axis]
@@ -298,9 +303,9 @@ class Blocks:
 
 
 def best_block(rows: int, blocks: Iterable[int]) -> tuple[int, bool] | None:
-    """The block that computes the fewest rows too many, and whether these, and the blocks, are few.
+    """The block with the least padding, and whether both the padding and the blocks are few.
 
-    None for no rows, and if there is no block.
+    None if there are no rows, or no blocks.
     """
     best = min(blocks, key=lambda b: (-(-rows // b) * b, -b), default=None)
     if best is None or not rows:

@@ -1,8 +1,9 @@
-"""The table from overloads of ATen to what pirkit emits for them.
+"""The table from overloads of ATen to the rules that emit operations for them.
 
 A rule is a function of a builder and the arguments of the call: tensors are values of the program,
-numbers and lists are Python's, sizes are known. It returns a value for each result. A family of
-ops is a file of `pirkit/torch/aten`, in which plain cases are rows of a table.
+numbers and lists are Python's, sizes are known. It returns one value, or a sequence with one for
+each result; or NotImplemented, and then torch computes the call. Each file of `pirkit/torch/aten`
+holds the rules of one family of ops, simple ones as entries of a table.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ from typing import Any, Final
 Rule = Callable[..., Any]
 
 RULES: Final[dict[str, Rule]] = {}
-"""By the name of the overload: ``aten.add.Tensor``."""
+"""The rules by the name of the overload, such as ``aten.add.Tensor``."""
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
     """Enter a function as the rule of overloads of ``aten``, such as ``add.Tensor``.
 
-    A name without an overload is that of the overload ``default``; those of ``prims`` have one
-    only, and are written as ``prims.fma``. Raises ValueError for an
-    overload that has a rule.
+    A name without an overload is that of the overload ``default``; ops of ``prims`` have no other
+    one, and are written as ``prims.fma``. Raises ValueError for an overload that has a rule.
     """
 
     def enter(function: Rule) -> Rule:

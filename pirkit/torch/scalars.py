@@ -1,7 +1,7 @@
 """Numbers that depend on data: what `item` gives, and arithmetic of Python on it.
 
-They are values of the program without dimensions, in Python's precision, through which no gradient
-flows. In the types of results they count as numbers.
+In a program they are values without dimensions, of Python's precision (float64, int64), and no
+gradient flows through them. In torch's type promotion they count as numbers of Python.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CASTS: Final = ("_local_scalar_dense", "sym_float", "sym_int")
 
 
 def is_number(fake: Any) -> bool:
-    """Whether what torch says of a node is a number, known or not."""
+    """Whether the ``val`` of a node is a number, known or not."""
     return isinstance(fake, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
 
 
@@ -77,6 +77,6 @@ def _type_of(number: Any) -> DType:
 
 
 def _inner(args: Sequence[Any], result: DType) -> DType:
-    """The type in which an operation computes."""
+    """The type in which an operation computes: the widest of operands and result."""
     kinds = {result, *(a.dtype if isinstance(a, Value) else _type_of(a) for a in args)}
     return next((d for d in (dt.float64, dt.int64) if d in kinds), dt.bool_)

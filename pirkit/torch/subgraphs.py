@@ -1,4 +1,4 @@
-"""A graph of Dynamo in pieces: what cannot be in a program runs between them, by torch."""
+"""A graph of Dynamo in pieces: torch runs the nodes between them, which no program can hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT: Final = 16
 """Nodes that torch may run between pieces; with more, it runs the whole graph."""
 
 _VALUES: Final[Any] = (torch.Tensor, torch.SymInt, torch.SymFloat, int, float)
-"""What a piece takes: a tensor or a number."""
+"""The types of values that a piece takes."""
 
 Make = Callable[[Any, Sequence[Any]], Any]
 """Compiles a graph for inputs like these. Raises NodeError for what no program can hold."""
@@ -25,9 +25,11 @@ Make = Callable[[Any, Sequence[Any]], Any]
 def in_pieces(
     graph: Any, inputs: Sequence[Any], make: Make, report: Callable[[list[Fallback], int], None]
 ) -> Any:
-    """A graph, compiled whole if that is possible, otherwise around the nodes that are left out.
+    """A graph compiled as a whole if that is possible, else as pieces around nodes that torch runs.
 
-    ``report`` is told which these are, and of how many. Each failure to compile names one more.
+    Each NodeError of ``make`` names one more such node. Torch runs the whole graph if the error
+    names none, if there are more than `LIMIT`, or if the graph differentiates. ``report`` gets the
+    nodes that torch runs, and the number of all nodes that are calls.
     """
     left: dict[str, NodeError] = {}
     calls = [n for n in graph.graph.nodes if n.op.startswith("call_")]
@@ -47,8 +49,9 @@ def in_pieces(
 
 
 def _transforms(node: Any) -> bool:
-    """Whether a node differentiates what is before it, or opens a transform of `torch.func`, whose
-    tensors are of no use outside.
+    """Whether a node differentiates the nodes before it, or opens a transform of `torch.func`.
+
+    Such a graph cannot be cut: tensors of a transform have no meaning outside of it.
     """
     name = str(getattr(node.target, "__name__", ""))
     return node.target is torch.autograd.grad or name.endswith("_increment_nesting")
@@ -63,7 +66,7 @@ def _fallback(node: Any, error: NodeError) -> Fallback:
 
 @dataclass(frozen=True)
 class Step:
-    """A compiled piece, or what torch runs: names of the values that it takes and gives."""
+    """A compiled piece, or nodes that torch runs, with names of values that it takes and gives."""
 
     call: Callable[..., Any]
     takes: tuple[str, ...]
@@ -73,7 +76,7 @@ class Step:
 
 
 class Pieces:
-    """What Dynamo calls instead of a graph: its pieces, in order."""
+    """What Dynamo calls instead of a graph: its pieces, in order, each in its grad mode."""
 
     def __init__(self, takes: tuple[str, ...], steps: list[Step], returned: Any) -> None:
         self.takes, self.steps, self.returned = takes, steps, returned
@@ -92,7 +95,10 @@ class Pieces:
 
 
 def _pieces(graph: Any, inputs: Sequence[Any], left: set[str], make: Make) -> Pieces:
-    """A graph whose nodes in ``left`` are run by torch."""
+    """A graph whose nodes in ``left`` are run by torch.
+
+    Raises NodeError, also where a piece would take something else than tensors and numbers.
+    """
     mode, fakes, _ = fakes_of(inputs)
     values = _Values(graph)
     with mode, numbers_of(mode):
@@ -152,7 +158,7 @@ def _module(graph: Any, part: list[Any], takes: list[Any], gives: list[Any]) -> 
 
     def copied(node: Any) -> Any:
         if node not in copies:
-            copies[node] = made.node_copy(node, copied)  # what remains is an attribute
+            copies[node] = made.node_copy(node, copied)  # an attribute: others are copied before
         return copies[node]
 
     for node in part:
@@ -162,9 +168,9 @@ def _module(graph: Any, part: list[Any], takes: list[Any], gives: list[Any]) -> 
 
 
 def _parts(nodes: list[Any], left: set[str], values: _Values) -> list[tuple[bool, list[Any]]]:
-    """Runs of nodes in one mode of gradients, and whether torch runs them.
+    """Consecutive nodes that torch runs, or that one piece holds; grad mode is one for all of them.
 
-    What reads a tuple, which no piece takes, of what torch runs is run by it too.
+    No piece takes a tuple, so torch also runs the nodes that read a tuple of a node that it runs.
     """
     found: list[tuple[bool, list[Any]]] = []
     taken: set[Any] = set()

@@ -1,4 +1,4 @@
-"""Numbers, shapes and orders in memory of tensors whose sizes hold symbols."""
+"""Numbers, shapes and orders in memory, where the symbols in sizes have certain values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from pirkit.torch.libtorch import torch
 
 
 class SymbolSizes:
-    """What numbers and tensors of a graph are when its symbols have certain sizes."""
+    """Evaluates numbers and shapes of a graph for certain sizes of its symbols."""
 
     def __init__(self, sizes: Mapping[Any, int]) -> None:
         self.held = dict(sizes)
 
     def number(self, given: Any) -> Any:
-        """A number, with symbols replaced by their sizes."""
+        """A number, with symbols replaced by their sizes; what is no symbol as it is.
+
+        Raises UnsupportedError (PK0406) for a number that depends on data.
+        """
         node = getattr(given, "node", None)
         if node is None:
             return given
@@ -36,12 +39,15 @@ class SymbolSizes:
         return given
 
     def is_known(self, number: Any) -> bool:
-        """Whether a number follows from sizes."""
+        """Whether the sizes determine a number."""
         expression = getattr(getattr(number, "node", None), "expr", None)
         return set(getattr(expression, "free_symbols", ())) <= self.held.keys()
 
     def meta(self, fake: Any) -> tuple[tuple[int, ...], DType]:
-        """Shape and element type of a tensor. Raises UnsupportedError for a foreign type."""
+        """Shape and element type of a fake tensor.
+
+        Raises UnsupportedError (PK0403) for an element type or a layout that pirkit lacks.
+        """
         dtype = OF_TORCH.get(fake.dtype)
         if dtype is None or fake.layout is not torch.strided:
             raise UnsupportedError(
@@ -51,7 +57,10 @@ class SymbolSizes:
         return tuple([self.number(n) for n in fake.shape]), dtype
 
     def order(self, fake: Any) -> tuple[int, ...] | None:
-        """The order in memory of dimensions that lie without gaps; None for rows, or for gaps."""
+        """The dimensions of a dense tensor, from the outermost in memory to the innermost.
+
+        None for a contiguous tensor, and for one whose elements have gaps or overlap.
+        """
         shape = [self.number(n) for n in fake.shape]
         strides = [self.number(n) for n in fake.stride()]
         order = sorted(range(len(shape)), key=lambda d: (-strides[d], d))

@@ -1,4 +1,4 @@
-"""Executables that are called with tensors."""
+"""Executables that are called with tensors of torch, whose addresses native code gets."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ from pirkit.torch.libtorch import torch
 Array = np.ndarray[Any, Any]
 
 LINE: Final = 64
-"""Bytes to which places in saved memory are rounded up."""
+"""Bytes to which offsets in saved memory are rounded up."""
 CHECKS: Final = 8
-"""Kinds of tensors for which torch's check is made, before all are checked here."""
+"""How often a runner has torch make a check (`_GUARDS`) for its arguments, when they are unlike
+those before. After that, Python checks each call."""
 
 _TENSOR: Final[Any] = torch.Tensor
 _PLAIN: Final = frozenset({_TENSOR, torch.nn.Parameter})
@@ -51,12 +52,13 @@ _ADDRESS: Final[Callable[[Any], int]] = _TENSOR.data_ptr
 """The address of a tensor, as a function that `map` calls without a frame of Python."""
 
 _GUARDS: Final[Any] = getattr(torch._C._dynamo.guards, "TensorGuards", None)
-"""Torch's check that tensors have the types, layouts and dispatch keys of earlier ones."""
+"""Torch's check that tensors have the types, layouts and dispatch keys of earlier ones; None in
+versions without it."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How programs are compiled and split."""
+    """How programs are compiled and split: see `backend.Options`."""
 
     fast_math: bool = False
     saved: str = "free"
@@ -69,13 +71,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Packed:
-    """Values that are saved for a backward, in one tensor of bytes: where each of them is."""
+    """The layout of values saved for a backward, in one tensor of bytes: the offset of each."""
 
     places: dict[str, tuple[int, TensorMeta]]
     nbytes: int
 
     @classmethod
     def of(cls, metas: dict[str, TensorMeta]) -> Packed:
+        """Values of these shapes one after the other, each at a multiple of `LINE` bytes."""
         places: dict[str, tuple[int, TensorMeta]] = {}
         end = 0
         for name, meta in metas.items():
@@ -91,13 +94,13 @@ class Packed:
 
 
 class Runner:
-    """An executable, called with tensors in the order of some names.
+    """An executable, called with tensors in the order of ``inputs``.
 
     The first ``shown`` results are those of the user. Native code writes the others, which only a
     backward reads, into one tensor, which is the last result: ``packed`` says where each of them
-    is. A runner that is given such places (``saved``) takes that tensor instead of the values,
+    is. A runner that is given such a layout (``saved``) takes that tensor instead of the values,
     where the first of them would be. With ``lanes`` the batch may lie in lanes of vectors.
-    ``updates`` are pairs of a result and an argument, by number, whose new content it is: where
+    ``updates`` are pairs of indices, of a result and of the argument whose new content it is: where
     native code can, it writes into the argument, which is then the result.
     """
 
@@ -129,7 +132,7 @@ class Runner:
         self._rest = tuple(outputs[len(self.outputs) :])
         self._limit = self.executable.threads
         self._native = native = self.executable.native or AddressedRun.of(self.executable)
-        if native is None:  # it takes or gives stacks of loops
+        if native is None:  # it takes or gives stacks on which loops save values
             return
         if isinstance(native, NativeProgram) and not native.uses_limit:
             self._limit = None
@@ -153,8 +156,9 @@ class Runner:
         self._alignment = max([m.dtype.itemsize for m in native.inputs], default=1) - 1
         self._check: Callable[..., bool] | None = None
         self._checks = 0
-        # The addresses that a call knows: of arguments, of results, of the tensor that is packed. A
-        # saved value lies in one of them. An argument and a result may have one name.
+        # A call knows these addresses: of arguments, of results, and of the tensor that packs saved
+        # values. For each operand of the native code, `_which` says which of them it needs, and
+        # `_places` at which offset. An argument and a result may have the same name.
         count, memory_at = len(self.inputs), self._memory or 0
         taken = {n: (k, 0) for k, n in enumerate(self.inputs)}
         taken.update({n: (memory_at, place) for n, (place, _) in inside.items()})
@@ -171,7 +175,10 @@ class Runner:
         self._order = picker([k for k, _ in order], count + len(own) + bool(self.packed))
 
     def __call__(self, tensors: Sequence[Any]) -> Sequence[Any]:
-        """The results for tensors, in memory of their own."""
+        """The results for tensors, in new memory, or in the arguments that are updated.
+
+        Raises RuntimeFault (PK0903) for a tensor of another shape or element type.
+        """
         native = self._native
         if native is None:
             return self._by_instruction(tensors)
@@ -198,6 +205,7 @@ class Runner:
         return found
 
     def _by_instruction(self, tensors: Sequence[Any]) -> list[Any]:
+        """The results by the executor: with stacks of loops, and while `explain` watches."""
         arrays: dict[str, Any] = {}
         copies: dict[int, Any] = {}
         for k, (name, tensor) in enumerate(zip(self.inputs, tensors, strict=True)):
@@ -223,9 +231,10 @@ class Runner:
         return [*(tensor_of(np.asarray(found[name])) for name in self.outputs), memory]
 
     def _addresses(self, tensors: Sequence[Any]) -> list[int] | None:
-        """Where the tensors lie, if each is as native code wants it: in rows, without a lazy sign.
+        """The addresses of the tensors, if native code can read all of them where they are.
 
-        Torch compares them with those of an earlier call, which were checked here.
+        None if one is not: `_fits` and alignment decide. When tensors have passed, torch's check
+        compares later ones with them, which takes less time.
         """
         check = self._check
         if check is None or not check(*tensors):
@@ -233,6 +242,7 @@ class Runner:
                 return None
             self._check = self._guard(tensors)
         found = [*map(_ADDRESS, tensors)]
+        # One test covers all addresses; only if it fails, each is tested by its own element size.
         if (
             found
             and reduce(int.__or__, found) & self._alignment
@@ -245,6 +255,10 @@ class Runner:
         return found
 
     def _guard(self, tensors: Sequence[Any]) -> Callable[..., bool] | None:
+        """Torch's check for tensors like these; None after `CHECKS` of them.
+
+        The stride of a dimension of one element may be any number.
+        """
         self._checks += 1
         if _GUARDS is None or self._checks > CHECKS or not tensors:
             return None
@@ -274,7 +288,10 @@ class Runner:
         return found
 
     def watched(self) -> list[Entry]:
-        """Run by instruction from now on; each call writes CPU seconds of each into the result."""
+        """Run by instruction from now on; gives the list into which each call writes its trace.
+
+        Entries have the CPU seconds of an instruction.
+        """
         entries: list[Entry] = []
         executable, self._native = self.executable, None
 
@@ -290,12 +307,15 @@ class Runner:
 
     @staticmethod
     def _array(tensor: Any) -> Array:
-        """An array in rows, over the memory of a tensor in rows."""
+        """A contiguous array, over the memory of the tensor if that is contiguous."""
         return array_of(tensor if tensor.is_contiguous() else tensor.contiguous())
 
 
 def picker(numbers: Sequence[int], count: int) -> Callable[[Any], Any]:
-    """What takes items of a list by these numbers: the list itself if it is all of ``count``."""
+    """A function from a list of ``count`` items to those at some indices.
+
+    It returns the list itself if these are all of it, in order.
+    """
     if list(numbers) == list(range(count)):
         return lambda items: items
     if len(numbers) == 1:
@@ -304,7 +324,7 @@ def picker(numbers: Sequence[int], count: int) -> Callable[[Any], Any]:
 
 
 def _shared(native: Any, updates: Sequence[tuple[str, int, str]]) -> dict[str, int]:
-    """Of results that native code may write into their arguments, the number of the argument."""
+    """For results that native code can write into their arguments: the index of the argument."""
     if not isinstance(native, NativeProgram):
         return {}
     names, results = native.names
@@ -313,7 +333,10 @@ def _shared(native: Any, updates: Sequence[tuple[str, int, str]]) -> dict[str, i
 
 
 def _fits(tensor: Any, meta: TensorMeta | None) -> bool:
-    """Whether a tensor has memory of its own type, in rows; one that nobody reads is fit."""
+    """Whether native code can read a tensor where it is; any tensor that it does not read is fit.
+
+    It has to be contiguous on the CPU, of this shape and type, without a lazy conjugation or sign.
+    """
     return meta is None or (
         type(tensor) in _PLAIN
         and tensor.dtype is TO_TORCH[meta.dtype]
@@ -326,7 +349,7 @@ def _fits(tensor: Any, meta: TensorMeta | None) -> bool:
 
 
 def _in_rows(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a tensor in rows, in elements, as torch counts them."""
+    """The strides of a contiguous tensor, in elements, as torch counts them."""
     strides = [1]
     for extent in reversed(shape[1:]):
         strides.append(strides[-1] * max(extent, 1))

@@ -26,11 +26,11 @@ from pirkit.split.split_result import SplitParts
 
 
 def split_of_loss(given: Program) -> SplitParts | None:
-    """None where the program has several outputs with gradients, or one of several numbers.
+    """The split of a program with one output that has gradients, a number; None for others.
 
     None, too, where it computes in float16: a gradient for the cotangent one may underflow where
-    that of a scaled loss, which trainings multiply by thousands, would not. Nor for a complex
-    number, whose gradients are linear in the parts of its cotangent, but not in the cotangent.
+    that of a scaled loss, which trainings multiply by thousands, would not. And None for a complex
+    number: its gradients are linear in the parts of the cotangent, but not in the cotangent.
     """
     if not any(_is_number(v) for v in outputs_of(given.main).values()):
         return None

@@ -27,14 +27,14 @@ def _(b: AtenBuilder, x: Value) -> Value:
 
 @rule("leaky_relu")
 def _(b: AtenBuilder, x: Value, slope: float = 0.01) -> Value:
-    """The gradient at 0 is the slope, as torch's, which Paddle's `leaky_relu` does not have."""
+    """The gradient at 0 is the slope, as in torch; `pd_op.leaky_relu` has Paddle's there."""
     positive = b.greater_than(x, b.const(0.0, x.dtype))
     return b("pd_op.where", positive, x, x * slope)
 
 
 @rule("elu")
 def _(b: AtenBuilder, x: Value, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Value:
-    """Straight at 0 and NaN: the second derivative is 0 there, as torch's."""
+    """Linear at 0 and NaN: the second derivative is 0 there, as in torch."""
     zero = b.const(0.0, x.dtype)
     negative = b.less_than(x, zero)
     low = b("pd_op.where", negative, x, zero)  # keeps the exponential finite
@@ -71,7 +71,7 @@ def _(b: AtenBuilder, x: Value) -> Value:
 @rule("hardsigmoid")
 def _(b: AtenBuilder, x: Value) -> Value:
     zero, one = b.const(0.0, x.dtype), b.const(1.0, x.dtype)
-    inner = (x + 3.0) * (1 / 6)  # also of NaN
+    inner = (x + 3.0) * (1 / 6)  # neither comparison below holds for NaN, which stays
     inner = b("pd_op.where", b.greater_equal(x, b.const(3.0, x.dtype)), one, inner)
     return b("pd_op.where", b.less_equal(x, b.const(-3.0, x.dtype)), zero, inner)
 
@@ -181,7 +181,7 @@ def _(b: AtenBuilder, x: Value, y: Value, reduction: int = 1, width: float = 1.0
 
 @rule("soft_margin_loss")
 def _(b: AtenBuilder, x: Value, y: Value, reduction: int = 1) -> Value:
-    """Finite wherever the number is, where squares of the exponential in torch's form overflow."""
+    """By `softplus`, whose derivatives are finite; in torch's form squares of `exp` overflow."""
     (x, y), _ = b.promoted(x, y)
     loss = b.softplus(b.multiply(x, y) * -1.0, beta=1.0, threshold=40.0)
     return reduced(b, loss, reduction)
@@ -189,7 +189,7 @@ def _(b: AtenBuilder, x: Value, y: Value, reduction: int = 1) -> Value:
 
 @rule("binary_cross_entropy")
 def _(b: AtenBuilder, x: Value, y: Value, weight: Value | None = None, reduction: int = 1) -> Value:
-    """Logarithms are at least -100, as torch's are, but not in the gradient of the target."""
+    """Logarithms are at least -100, as in torch, but those in the target's gradient are not."""
     zero = b.zeros_like(y)
     seed = b("pd_op.assign", zero)
     slope = b.subtract(b.log1p(x * -1.0), b.log(x))

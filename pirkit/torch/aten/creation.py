@@ -56,7 +56,7 @@ def _(b: AtenBuilder, *args: Any, **_: Any) -> Any:
 
 @rule("linspace")
 def _(b: AtenBuilder, start: Any, end: Any, steps: int, **_: Any) -> Any:
-    """Integers, as torch's kernel rounds them; floating numbers are decomposed before."""
+    """Integers, as torch's kernel rounds them; a decomposition makes floating numbers."""
     if isinstance(start, Value) or isinstance(end, Value) or steps > 4096:
         return NotImplemented
     found = torch.linspace(start, end, steps, dtype=TO_TORCH[b.dtype])

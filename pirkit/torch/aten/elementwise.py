@@ -14,7 +14,7 @@ from pirkit.torch.rules import RULES, rule
 FLOATING: Final[Any] = Kinds.INT_TO_FLOAT
 
 _UNARY: Final = {
-    # overload: op, promotion; without an entry of its own an op keeps the type of its operand
+    # overload: op, kind of torch's type promotion
     **{name: (name, FLOATING) for name in (
         "exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos",
         "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sqrt", "rsqrt", "reciprocal",
@@ -29,7 +29,7 @@ _UNARY: Final = {
 }  # fmt: skip
 
 _BINARY: Final = {
-    # overload: op, promotion
+    # overload: op, kind of torch's type promotion
     "mul.Tensor": ("multiply", Kinds.DEFAULT),
     "mul.Scalar": ("multiply", Kinds.DEFAULT),
     "div.Tensor": ("divide", FLOATING),
@@ -88,7 +88,7 @@ def _binary(op: str, kind: Any, b: AtenBuilder, x: Any, y: Any) -> Value:
 
 
 def _ordered(wins: str, b: AtenBuilder, x: Any, y: Any) -> Value:
-    """A maximum or minimum whose gradient is shared evenly where both are equal, as torch's."""
+    """`maximum` or `minimum` (``wins``); equal operands share the gradient evenly, as in torch."""
     (left, right), result = b.promoted(x, y)
     if not left.dtype.is_float:
         return b.cast(b(f"pd_op.{wins}", left, right), result)
@@ -108,7 +108,7 @@ for _name in ("maximum", "minimum"):
 
 @rule("abs")
 def _(b: AtenBuilder, x: Value) -> Value:
-    """Sizes; the gradient at NaN is zero, as torch's."""
+    """The gradient at NaN is zero, as in torch."""
     size = b.abs(x)
     if not x.dtype.is_float:
         return size
@@ -118,7 +118,7 @@ def _(b: AtenBuilder, x: Value) -> Value:
 
 @rule("sign", "sgn")
 def _sign(b: AtenBuilder, x: Value) -> Value:
-    """Signs; that of NaN is zero, as torch's."""
+    """The sign of NaN is zero, as in torch."""
     if x.dtype is dt.bool_:
         return x
     found = b.sign(x)
@@ -138,8 +138,9 @@ for _name in _PREDICATES:
 
 
 def _sum(sign: int, b: AtenBuilder, x: Any, y: Any, alpha: Any = 1) -> Value:
+    """``x + alpha * y``, or with a negative sign ``x - alpha * y``."""
     (left, right), result = b.promoted(x, y)
-    if left.dtype is dt.bool_:  # a sum of booleans is whether any holds
+    if left.dtype is dt.bool_:  # torch adds booleans by `or`, and refuses to subtract them
         return b.logical_or(left, right)
     if alpha != 1:
         right = b.binary("pd_op.multiply", right, b.typed(alpha, right.dtype))
@@ -182,7 +183,10 @@ def _(b: AtenBuilder, x: Any, y: Any, rounding_mode: str | None = None) -> Value
 
 @rule("fmod.Tensor", "fmod.Scalar")
 def _(b: AtenBuilder, x: Any, y: Any) -> Value:
-    """The remainder with the sign of the dividend, as C's; its derivative by it is 1 at 0, too."""
+    """The remainder with the sign of the dividend, as in C; its derivative by that is 1, also at 0.
+
+    So the dividend's absolute value is a `where`: the derivative of `abs` at 0 is 0.
+    """
     (left, right), result = b.promoted(x, y)
     is_negative = b.less_than(left, b.const(0, left.dtype))
     size = b.where(is_negative, b.scaled(left, -1), left)
@@ -191,7 +195,10 @@ def _(b: AtenBuilder, x: Any, y: Any) -> Value:
 
 
 def _x_log(log: str, b: AtenBuilder, x: Any, y: Any) -> Value:
-    """Zero where ``x`` is; its derivative there is the finite logarithm, as torch's, or zero."""
+    """``x`` times the logarithm of ``y``; zero where ``x`` is zero, unless ``y`` is NaN.
+
+    The derivative by ``x`` there is the logarithm if it is finite, as in torch, else zero.
+    """
     (x, y), result = b.promoted(x, y, kind=FLOATING)
     zero, one = b.const(0.0, x.dtype), b.const(1.0, x.dtype)
     has_log = b.isfinite(b(f"pd_op.{log}", y))
@@ -255,9 +262,10 @@ def _(b: AtenBuilder, x: Value, mask: Value, value: Any) -> Value:
 
 @rule("clamp", "clamp.Tensor", "clamp_min", "clamp_min.Tensor")
 def _(b: AtenBuilder, x: Value, low: Any = None, high: Any = None) -> Value:
-    """The gradient passes at a bound, as torch's does, and nowhere where one of the three is NaN.
+    """The gradient passes to ``x`` inside of the bounds and at them, as in torch; not for NaN.
 
-    A bound that is a tensor gets it where the bound counts, and is not that of an empty interval.
+    A bound that is a tensor gets it where ``x`` is beyond it. Where the lower bound is not below
+    the upper one, the lower one gets none, and the upper one gets it wherever it is the smaller.
     """
     x = b.cast(x, b.dtype)
     bounds = [None if v is None else b.typed(v, b.dtype) for v in (low, high)]
@@ -309,7 +317,7 @@ def _(b: AtenBuilder, x: Value) -> Value:
 
 @rule("hypot")
 def _(b: AtenBuilder, x: Value, y: Value) -> Value:
-    """Scaled by the larger leg, so that squares are finite; the gradient at zero is zero."""
+    """Scaled by the larger operand, so that squares are finite; the gradient at zero is zero."""
     (x, y), result = b.promoted(x, y)
     most = b.stopped(b.maximum(b.abs(x), b.abs(y)))
     zero, one = b.const(0.0, x.dtype), b.const(1.0, x.dtype)

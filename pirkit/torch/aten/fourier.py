@@ -10,7 +10,7 @@ from pirkit.torch.aten_builder import AtenBuilder
 from pirkit.torch.rules import rule
 
 _SCALED: Final = {
-    # torch's number: normalization of the forward transform, of the other one
+    # torch's number: normalization of the forward transform, and of the inverse
     0: ("backward", "forward"),
     1: ("ortho", "ortho"),
     2: ("forward", "backward"),

@@ -20,7 +20,7 @@ def counted(b: AtenBuilder, index: Value, size: int) -> Value:
 
 
 def flat_places(b: AtenBuilder, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
-    """The number of each place in the flattened dimensions of these sizes."""
+    """The flat (row-major) index of each place in dimensions of these sizes."""
     found: Value | None = None
     for index, size in zip(indices, sizes, strict=True):
         place = counted(b, index, size)
@@ -37,8 +37,8 @@ def indexed_dims(indices: Sequence[Any]) -> tuple[list[int], bool]:
 
 @rule("index.Tensor", "_unsafe_index.Tensor")
 def _(b: AtenBuilder, x: Value, indices: Sequence[Any]) -> Any:
-    """The indexed dimensions flattened where the first one is, or in front if they are no
-    neighbours, as numpy's.
+    """As in numpy: the index dimensions come where the first indexed one was, or in front if the
+    indexed ones are not adjacent. NotImplemented for masks.
     """
     if any(i is not None and i.dtype in (dt.bool_, dt.uint8) for i in indices):
         return NotImplemented

@@ -14,7 +14,10 @@ from pirkit.torch.rules import rule
 
 
 def _first(b: AtenBuilder, *found: Value) -> Any:
-    """Results of which the others are read by nobody, or are flags of success."""
+    """The given results, with zeros for those after them; NotImplemented if one of these is read.
+
+    The last result may be read: it is the flag of success, 0.
+    """
     rest = range(len(found), len(b.shapes))
     if any(b.is_used(n) and len(b.shapes) > n + 1 for n in rest):
         return NotImplemented
@@ -77,7 +80,7 @@ def _(
 
 @rule("_linalg_svd")
 def _(b: AtenBuilder, x: Value, full: bool = False, compute_uv: bool = True, **_: Any) -> Any:
-    """Singular values; the signs of vectors are free, so that torch computes them."""
+    """Singular values alone: the signs of vectors are arbitrary, so those have to be torch's."""
     if full or not compute_uv or x.dtype.is_complex or b.is_used(0) or b.is_used(2):
         return NotImplemented
     return b.svd(x, full_matrices=False)

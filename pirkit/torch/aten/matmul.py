@@ -12,13 +12,13 @@ from pirkit.torch.rules import rule
 
 @rule("mm", "matmul")
 def product(b: AtenBuilder, x: Value, y: Value) -> Value:
-    """A matmul, which reads an operand that is the transpose of another value as that value."""
+    """A matmul; of an operand that is a transpose, it reads the source (`transpose_x`, `_y`)."""
     (x, x_turned), (y, y_turned) = (_turned(b, v) for v in (x, y))
     return b("pd_op.matmul", x, y, transpose_x=x_turned, transpose_y=y_turned)
 
 
 def _turned(b: AtenBuilder, x: Value) -> tuple[Value, bool]:
-    """What ``x`` is the transpose of, in its last two dimensions, and True; else ``x``."""
+    """The value of which ``x`` swaps the last two dimensions, and True; else ``x`` and False."""
     owner = x.ssa.owner
     if not isinstance(owner, PirOp) or owner.name != "pd_op.transpose":
         return x, False
@@ -29,7 +29,7 @@ def _turned(b: AtenBuilder, x: Value) -> tuple[Value, bool]:
 
 @rule("bmm")
 def _(b: AtenBuilder, x: Value, y: Value) -> Value:
-    """torch repeats a matrix for each of a batch, where the rows of the batch are one matrix."""
+    """Where torch repeats one matrix for the whole batch, one `mm` of all rows is the same."""
     matrix = _repeated(b, y)
     if matrix is None:
         return product(b, x, y)

@@ -47,7 +47,10 @@ def normalized(
     b: AtenBuilder, x: Value, scale: Value | None, bias: Value | None, mean: Value,
     variance: Value, eps: float, *, training: bool,
 ) -> tuple[Value, ...]:  # fmt: skip
-    """Batch norm with momentum 0, so that the new statistics are those of the batch."""
+    """The results of `pd_op.batch_norm` along dimension 1, of half precision computed in float32.
+
+    Momentum is 0, so that in training the new statistics are those of the batch.
+    """
     narrow = x.dtype in (dt.float16, dt.bfloat16)
     wide = b.wide(x) if narrow else x
     vectors = [None if v is None else b.cast(v, wide.dtype) for v in (scale, bias)]
@@ -131,6 +134,7 @@ def _(
 ) -> Any:
     axes = tuple(range(x.rank - len(shape), x.rank))
     wide = b.wide(x)
+    # Without `eps` torch takes the machine epsilon of the type in which it computes.
     small = {dt.float64: 2.220446049250313e-16}.get(x.dtype, 1.1920928955078125e-07)
     mean = b("pd_op.mean", b.multiply(wide, wide), axis=axes, keepdim=True)
     inverse = b.rsqrt(mean + (small if eps is None else eps))

@@ -28,6 +28,7 @@ def _batched(b: AtenBuilder, x: Value, rank: int) -> Value:
 
 def _windows(b: AtenBuilder, x: Value, kernel: Any, stride: Any, padding: Any, kind: str,
              *, adaptive: bool = False, exclusive: bool = False) -> Value:  # fmt: skip
+    """Paddle's pooling of an image or volume with a batch; ``kind`` is `max` or `avg`."""
     rank = x.rank - 2
     layout = {2: "NCHW", 3: "NCDHW"}[rank]
     return b(f"pd_op.pool{rank}d", x, kernel_size=_sizes(kernel, rank),
@@ -40,7 +41,11 @@ def _maxima(
     rank: int, b: AtenBuilder, x: Value, kernel: Sequence[int], stride: Sequence[int] = (),
     padding: Sequence[int] = (0,), dilation: Sequence[int] = (1,), ceil_mode: bool = False,
 ) -> Any:  # fmt: skip
-    """The last window begins inside of the image or its padding in front; Paddle has one more."""
+    """The maxima and their places.
+
+    In torch the last window begins inside of the image or its padding in front; a window that
+    Paddle has beyond that is cut off.
+    """
     if any(n != 1 for n in dilation):
         return NotImplemented
     found = b(f"pd_op.max_pool{rank}d_with_index", _batched(b, x, rank),
@@ -59,8 +64,10 @@ def _means(
     padding: Sequence[int] = (0,), ceil_mode: bool = False, count_include_pad: bool = True,
     divisor: int | None = None,
 ) -> Any:  # fmt: skip
-    """Where a window reaches beyond the padding, or a divisor is given: means of windows of full
-    size in an image with zeros around, times what each counts short.
+    """Average pooling, by one op if no window reaches beyond the padding and no divisor is given.
+
+    Otherwise means of full windows in an image padded with zeros, times the size of the window over
+    the number of elements that count: a product of one factor per dimension.
     """
     image = _batched(b, x, rank)
     kernels, pads = _sizes(kernel, rank), _sizes(padding, rank)
@@ -120,11 +127,12 @@ rule("_adaptive_avg_pool3d")(partial(_adaptive, 3))
 
 
 MAX_COLUMNS: Final = 128
-"""Rows and columns up to which an image is resized by dense matrices: torch reads neighbours."""
+"""Rows and columns up to which an image is resized by dense matrices; torch reads neighbours only,
+which takes less time for larger images."""
 
 
 def _resized(op: str, corners: bool, b: AtenBuilder, x: Value, sizes: Any) -> Any:
-    """Resize to sizes; what scale factors that do not divide the sizes ask for is torch's."""
+    """Resize to the sizes that torch infers; without ``sizes``, only by integer factors."""
     out = b.shape[2:]
     if sizes is None and any(o % i for o, i in zip(out, x.shape[2:], strict=True)):
         return NotImplemented
@@ -155,9 +163,10 @@ def _by_matrices(
     b: AtenBuilder, x: Value, _: Any, corners: bool, high: float | None = None,
     wide: float | None = None,
 ) -> Any:  # fmt: skip
-    """Resizing with antialiasing: along each axis the product with a matrix, which torch tells.
+    """Resizing with antialiasing, as a product with a matrix along each axis.
 
-    Rows of the matrix are the weights of neighbours, so it is mostly zeros for large images.
+    A row of a matrix holds the weights of the neighbours of one output. Torch computes it now, by
+    resizing the identity matrix.
     """
     if not x.dtype.is_float or max(x.shape[2:]) > MAX_COLUMNS:
         return NotImplemented

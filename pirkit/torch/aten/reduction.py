@@ -67,7 +67,7 @@ rule("min")(partial(_whole, "amin"))
 
 
 def _with_place(op: str, b: AtenBuilder, x: Value, dim: int, keepdim: bool = False) -> Any:
-    """The extreme element and its place, through which the gradient goes."""
+    """The extreme element and its place, through which the gradient flows."""
     if not x.rank:
         return x, b.const(0, dt.int64)
     if not x.dtype.is_float and x.dtype not in (dt.int32, dt.int64):
@@ -121,7 +121,7 @@ def _(b: AtenBuilder, x: Value, dim: int, dtype: Any = None) -> Value:
 
 
 def _running(op: str, b: AtenBuilder, x: Value, dim: int) -> Any:
-    """The extreme element so far, and its place."""
+    """The extreme element so far, and its place, through which the gradient flows."""
     if not x.rank or not x.dtype.is_float:
         return NotImplemented
     _, places = b(f"pd_op.{op}", x, axis=dim % x.rank)
@@ -164,7 +164,7 @@ def _(
 def _(
     b: AtenBuilder, x: Value, dim: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> Value:
-    """The gradient of equal elements is zero, as torch's."""
+    """The gradient at a deviation of zero is zero, as in torch."""
     variance = _moments(b, x, dim, correction, keepdim)[0]
     return b.cast(_off_zero(b, b.sqrt, variance), b.dtype)
 
@@ -197,7 +197,7 @@ def _(
     b: AtenBuilder, x: Value, order: Any = 2, dim: Any = None, keepdim: bool = False,
     dtype: Any = None,
 ) -> Any:  # fmt: skip
-    """The gradient at zero is zero, as torch's, where that of a root has no number."""
+    """The gradient at zero is zero, as in torch; that of a plain root there is NaN."""
     if not x.dtype.is_float:
         return NotImplemented
     axes, given = b.axes(x, dim), _wide(b, x, dtype)
@@ -219,7 +219,7 @@ def _(
 
 
 def _off_zero(b: AtenBuilder, function: Callable[[Value], Value], x: Value) -> Value:
-    """A function of what is not zero; zero, with the gradient zero, elsewhere."""
+    """A function of ``x``; zero, with gradient zero, where ``x`` is zero."""
     zero = b.const(0.0, x.dtype)
     is_zero = b.equal(x, zero)
     return b.where(is_zero, zero, function(b.where(is_zero, b.const(1.0, x.dtype), x)))

@@ -21,7 +21,7 @@ _INTEGERS: Final = (dt.int32, dt.int64)
 def _(
     b: AtenBuilder, x: Value, indices: Sequence[Any], values: Value, accumulate: bool = False
 ) -> Any:
-    """As `index.Tensor`, with rows written; a mask alone becomes a choice by element."""
+    """The counterpart of `index.Tensor` that writes; a single mask becomes a `where`."""
     if any(i is not None and i.dtype in (dt.bool_, dt.uint8) for i in indices):
         return _masked(b, x, indices, values, accumulate)
     dims, together = indexed_dims(indices)
@@ -47,7 +47,10 @@ def _(
 def _masked(
     b: AtenBuilder, x: Value, indices: Sequence[Any], values: Value, accumulate: bool
 ) -> Any:
-    """Rows where one mask holds: all the same ones, or the n-th where it holds the n-th time."""
+    """Write where one mask holds: one value everywhere, or the n-th where it holds the n-th time.
+
+    NotImplemented with several indices, and for sums of booleans.
+    """
     at = next(k for k, i in enumerate(indices) if i is not None)
     if any(i is not None for i in indices[at + 1 :]) or (accumulate and x.dtype is dt.bool_):
         return NotImplemented
@@ -73,7 +76,11 @@ def _masked(
 def _written(
     b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, how: str, self_too: bool = True
 ) -> Any:
-    """``source`` at places along a dimension; flattened where the index does not cover the rest."""
+    """Combine ``source`` with ``x`` at places along a dimension.
+
+    ``how`` is assign, add, mean, amax or amin; ``self_too`` says whether old elements count. Where
+    the index does not cover the other dimensions, all are flattened into one.
+    """
     shape = x.shape
     if not x.rank or not index.rank:
         x, index, source = (v if v.rank else b.reshape(v, (1,)) for v in (x, index, source))
@@ -95,7 +102,7 @@ def _written(
 
 
 _NEUTRAL: Final = {"amax": -math.inf, "amin": math.inf}
-"""What no element is beyond, of each extreme."""
+"""The neutral element of each extreme."""
 
 
 def _summed(
@@ -116,7 +123,7 @@ def _summed(
 
 
 def _limit(dtype: Any, how: str) -> Any:
-    """The first number of an extreme: any other one replaces it."""
+    """The neutral element of an extreme in an element type."""
     if dtype.is_float:
         return _NEUTRAL[how]
     limits = np.iinfo(dtype.np)
@@ -147,7 +154,7 @@ def _assigned(
 
 
 def _counted(b: AtenBuilder, index: Value, dim: int) -> Value:
-    """The place of each element of an index along a dimension."""
+    """The position along a dimension of each element of an index, in the shape of the index."""
     size = index.shape[dim]
     row = b.arange(start=0, end=size, step=1, dtype=dt.int64)
     return b.expand(b.reshape(row, [size if d == dim else 1 for d in range(index.rank)]),
@@ -157,9 +164,10 @@ def _counted(b: AtenBuilder, index: Value, dim: int) -> Value:
 def _extreme(
     b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, how: str, self_too: bool
 ) -> Value:
-    """The extreme element at each place, whose gradient equal ones share evenly.
+    """The extreme element at each place; equal elements share its gradient evenly.
 
-    As in torch, an element that does not count takes its share too, and gets none of it.
+    As in torch, an old element that does not count (without ``self_too``) still reduces the shares
+    of the others where it is equal, but gets nothing.
     """
     source, start = b.cast(source, x.dtype), x
     if not self_too:

@@ -1,4 +1,4 @@
-"""Orders of elements."""
+"""Sorting, and search in sorted tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _picked(b: AtenBuilder, x: Value, places: Value, dim: int) -> Any:
 
 @rule("sort", "sort.stable")
 def _(b: AtenBuilder, x: Value, *args: Any, **options: Any) -> Any:
-    """Stable in both forms, so that equal elements keep their order."""
+    """Both overloads are stable: equal elements keep their order."""
     named = dict(zip(("dim", "descending"), [a for a in args if not _is_stable(a, args)],
                      strict=False))  # fmt: skip
     dim, descending = (
@@ -33,7 +33,7 @@ def _(b: AtenBuilder, x: Value, *args: Any, **options: Any) -> Any:
 
 
 def _is_stable(given: Any, args: Any) -> bool:
-    """The overload `stable` has a flag in front of the dimension."""
+    """Whether an argument is the flag that the overload `stable` has before the dimension."""
     return len(args) == 3 and given is args[0]
 
 
@@ -41,9 +41,9 @@ def _is_stable(given: Any, args: Any) -> bool:
 def _(
     b: AtenBuilder, x: Value, k: int, dim: int = -1, largest: bool = True, in_order: bool = True
 ) -> Any:
-    """The places are torch's, which takes a tenth of the time, and decides among equal elements.
+    """The places are computed by torch, in a tenth of the time, and in its order of equal elements.
 
-    What is drawn for these places, as a mask of dropout, meets the elements that it meets in torch.
+    So a mask that is drawn for these places, as for dropout, meets the same elements as in torch.
     """
     if not x.rank or k == 0 or not (x.dtype.is_float or x.dtype in (dt.int32, dt.int64)):
         return NotImplemented

@@ -112,7 +112,7 @@ def _(b: AtenBuilder, x: Value, dim: int = 0) -> list[Value]:
 
 @rule("cat")
 def _(b: AtenBuilder, parts: Sequence[Value], dim: int = 0) -> Value:
-    """An empty vector takes no part, whatever the rank of the others."""
+    """As in torch, a tensor of shape ``(0,)`` is left out, also beside tensors of another rank."""
     whole = [b.cast(p, b.dtype) for p in parts if p.shape != (0,)]
     if not whole:
         return b.const(0, b.dtype, b.shape)
@@ -186,7 +186,7 @@ def _(b: AtenBuilder, x: Value, pad: Sequence[int], value: Any = 0) -> Value:
 def _(
     b: AtenBuilder, x: Value, size: Sequence[int], stride: Sequence[int], offset: int | None = None
 ) -> Value:
-    """Elements of the memory of ``x``: its own, or those of what it is a view of.
+    """Elements of the storage of ``x``: its own, or those of the tensor of which it is a view.
 
     As in torch, no gradient flows to those that are not its own. Raises NodeError (PK0406) for
     memory that no value of the graph holds.
@@ -214,7 +214,10 @@ def _(
     b: AtenBuilder, x: Value, source: Value, size: Sequence[int], stride: Sequence[int],
     offset: int | None = None,
 ) -> Any:  # fmt: skip
-    """``x`` with ``source`` where such a view of it lies; all of the view has to be in ``x``."""
+    """``x`` with ``source`` in place of a strided view of it.
+
+    Raises NodeError (PK0406) unless all of the view is in ``x``.
+    """
     fake = b.node.args[0].meta["val"]
     start = b.read(fake.storage_offset()) if offset is None else offset
     numbers, is_own = _held_at(b, b.node.args[0], _addresses(size, stride, start))
@@ -241,7 +244,7 @@ def _mask(b: AtenBuilder, chosen: Any) -> Value:
 
 
 def _elements(b: AtenBuilder, x: Value, numbers: Any) -> Value:
-    """Elements by their number in rows, in the shape of the numbers."""
+    """The elements at flat (row-major) indices, in the shape of the indices."""
     count = math.prod(x.shape)
     flat = b.reshape(x, (count,))
     if numbers.size == count and (numbers.ravel() == np.arange(count)).all():
@@ -251,7 +254,7 @@ def _elements(b: AtenBuilder, x: Value, numbers: Any) -> Value:
 
 
 def _addresses(size: Sequence[int], stride: Sequence[int], start: int) -> Any:
-    """Where the elements of a tensor are in its storage."""
+    """The offsets of the elements of a tensor in its storage, in its shape."""
     places = np.full(tuple(size), start, np.int64)
     for dim, (n, step) in enumerate(zip(size, stride, strict=True)):
         places += (np.arange(n) * step).reshape([-1 if d == dim else 1 for d in range(len(size))])
@@ -259,7 +262,7 @@ def _addresses(size: Sequence[int], stride: Sequence[int], start: int) -> Any:
 
 
 def _held_at(b: AtenBuilder, node: Any, places: Any) -> tuple[Any, Any]:
-    """Numbers of the elements of a node that lie at these places, and whether one does."""
+    """For each offset, the flat index of the element of a node there, and whether there is one."""
     fake = node.meta["val"]
     sizes, strides, start = b.read([list(fake.shape), list(fake.stride()), fake.storage_offset()])
     held = _addresses(sizes, strides, start).ravel()
