@@ -18,14 +18,14 @@ from xdsl.ir import SSAValue
 from pirkit.analysis.alias import AliasClasses
 from pirkit.analysis.constants import UNKNOWN_VALUE, attribute_of, splat_of
 from pirkit.dialect.attrs import encode
-from pirkit.dialect.kinds import IDEMPOTENT, INVOLUTION, SELECTIVE
+from pirkit.dialect.kinds import ELEMENTWISE, IDEMPOTENT, INVOLUTION, SELECTIVE
 from pirkit.dialect.opdef import OpDef, all_ops
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.passes.replace_ops import semantic_properties, stops_gradient, successor
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 Found = SSAValue | PirOp | None
 """The replacement of the only result of an op: a value, or an op whose result it is."""
@@ -50,12 +50,31 @@ class RewriteRule(Struct, frozen=True):
 
 
 def operand(name: str, guard: Guard) -> Action:
-    """Replace by the operand of that name, if the guard holds."""
+    """Replace by the operand of that name, if the guard holds and no other one broadcasts it."""
 
     def action(op: PirOp, classes: AliasClasses) -> Found:
-        return op.operand_named(name) if guard(op, classes) else None
+        kept = op.operand_named(name)
+        found = kept is not None and guard(op, classes) and _has_shape_of_result(op, kept)
+        return kept if found else None
 
     return action
+
+
+def _has_shape_of_result(op: PirOp, kept: SSAValue) -> bool:
+    """Whether other operands have 1 element or as many as ``kept`` along each axis, whatever sizes
+    the program has that are known when it runs.
+    """
+    whole = meta_of(kept.type)
+    others = [meta_of(v.type) for v in op.operands if v is not kept]
+    if not isinstance(whole, TensorMeta) or op.definition.kind != ELEMENTWISE:
+        return True
+    for other in others:
+        if not isinstance(other, TensorMeta) or other.rank > whole.rank:
+            return False
+        for n, size in zip(reversed(other.shape), reversed(whole.shape), strict=False):
+            if n != 1 and (n == UNKNOWN or n != size):
+                return False
+    return True
 
 
 def inner_result(guard: Guard) -> Action:

@@ -122,3 +122,21 @@ def test_wrong_names_and_classes_are_refused() -> None:
         rewrite()
     with pytest.raises(PirkitError, match="a pipeline is made of passes"):
         pirkit.run_passes(pirkit.load(MODEL), [Pass])
+
+
+@pytest.mark.parametrize("op", ["multiply", "add", "divide", "subtract", "where"])
+def test_an_operand_that_another_broadcasts_is_kept_for_no_sizes(op: str) -> None:
+    """Types of unknown sizes are equal where shapes are not: the result had that of the operand."""
+    b = pirkit.ProgramBuilder()
+    x, like = (b.input(name, (-1, -1), "float32") for name in ("x", "like"))
+    x = b.tanh(x)
+    neutral = {"multiply": 1.0, "divide": 1.0, "add": -0.0, "subtract": 0.0}.get(op)
+    if neutral is None:
+        y = b.where(b.greater_than(like, b.const(0.0, like.dtype)), x, x)
+    else:
+        one = b.full(shape=(1, 1), value=neutral, dtype=x.dtype)
+        y = b(f"pd_op.{op}", x, b.expand(one, shape=b.shape64(like)))
+    b.output("y", b.exp(y))
+    run = pirkit.compile(b.finish(), pipeline="@simplify")
+    found = run(x=np.ones((2, 1), np.float32), like=np.ones((2, 4), np.float32))["y"]
+    assert found.shape == (2, 4)
