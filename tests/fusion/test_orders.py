@@ -58,6 +58,21 @@ _NOTHING: Final = """builtin.module { pir.program @main(
     %3 = pd_op.multiply(%2, %x) : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
     pir.shadow_output(%3) {output_name = "y"} : (tensor<?x?xf32>) -> () } }"""
 
+_BROADCAST_THEN_RESHAPED: Final = """builtin.module { pir.program @main(
+  %x "x" : tensor<2x?x?xf32>, %a "a" : tensor<2x1x?x?xf32>, %b "b" : tensor<2x1x?x?xf32>,
+  %c "c" : tensor<2x?x?xf32>) {
+    %0 = pd_op.tanh(%x) : (tensor<2x?x?xf32>) -> tensor<2x?x?xf32>
+    %1 = pd_op.shape64(%0) : (tensor<2x?x?xf32>) -> tensor<3xi64>
+    %2 = pd_op.add(%a, %b)
+      : (tensor<2x1x?x?xf32>, tensor<2x1x?x?xf32>) -> tensor<2x1x?x?xf32>
+    %3 = pd_op.reshape(%2, %1) : (tensor<2x1x?x?xf32>, tensor<3xi64>) -> tensor<?x?x?xf32>
+    %4 = pd_op.multiply(%0, %0) : (tensor<2x?x?xf32>, tensor<2x?x?xf32>) -> tensor<2x?x?xf32>
+    %5 = pd_op.multiply(%3, %4) : (tensor<?x?x?xf32>, tensor<2x?x?xf32>) -> tensor<2x?x?xf32>
+    %6 = pd_op.max(%x) {axis = array<i64: 2, 1>, keepdim = true}
+      : (tensor<2x?x?xf32>) -> tensor<2x1x1xf32>
+    %7 = pd_op.add(%5, %c) : (tensor<2x?x?xf32>, tensor<2x?x?xf32>) -> tensor<2x?x?xf32>
+    pir.shadow_output(%7) {output_name = "y"} : (tensor<2x?x?xf32>) -> () } }"""
+
 _FLOATS: Final = np.random.default_rng(0).random((2, 3, 18, 20), np.float32)
 _PROGRAMS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "an op that a kernel shapes, and whose result it reads": (
@@ -75,6 +90,13 @@ _PROGRAMS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         },
     ),
     "a reduction of what is accumulated in the common loops": (_MAXIMUM_OF_SUMS, {"x": _FLOATS}),
+    "a reshape of what operands of unknown sizes are broadcast to": (
+        _BROADCAST_THEN_RESHAPED,
+        {
+            "x": _FLOATS[:, 0, :3, :4], "a": _FLOATS[:, :1, :4, :3], "b": _FLOATS[:, :1, 5:6, :3],
+            "c": _FLOATS[:, 1, :3, :4],
+        },
+    ),
     "a tensor without elements in a shape that the run knows": (
         _NOTHING, {"x": np.ones((0, 3), "f4"), "e": np.ones((1, 0, 16), "f4")},
     ),

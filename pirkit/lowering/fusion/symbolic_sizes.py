@@ -22,9 +22,9 @@ def sized(kernel: MapExpr, sizes: Sizes) -> MapExpr | None:
 
     ``sizes`` are those of the block. None if the inputs do not determine a size that it needs.
     """
-    inside = set(names_of(_dims(kernel)))
-    checks = [d for d in sizes.checks if inside.issuperset(names_of(d.args))]
     kernel = replace(kernel, sizes=_needed(kernel, sizes.derived))
+    inside = {*names_of(_dims(kernel)), *(size.name for size in kernel.sizes)}
+    checks = [d for d in sizes.checks if inside.issuperset(names_of(d.args))]
     symbolic = _symbolic(kernel)
     for dim in _dims(kernel):
         whole = _product(dim)
@@ -36,7 +36,7 @@ def sized(kernel: MapExpr, sizes: Sizes) -> MapExpr | None:
             symbolic = _symbolic(kernel)
     if symbolic:
         return None
-    known = determined(_dims(kernel))
+    known = determined(_dims(kernel), kernel.sizes)
     checks = [d for d in checks if known.issuperset(names_of(d.args))]
     kernel = replace(kernel, sizes=(*kernel.sizes, *checks))
     names = names_of((*_dims(kernel), *kernel.numbers(), *_of_ops(kernel)))
