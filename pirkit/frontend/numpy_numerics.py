@@ -155,11 +155,13 @@ def _interp(
 
 @function("digitize")
 def _digitize(b: Builder, x: Any, bins: Any, right: bool = False) -> Any:
-    falls = not hasattr(bins, "meta") and len(bins) > 1 and bins[0] > bins[-1]
-    if falls:
-        found: Any = np.searchsorted(np.flip(bins), x, side="right" if right else "left")
-        return len(bins) - found
-    return np.searchsorted(bins, x, side="left" if right else "right")
+    bins, side = bins if hasattr(bins, "meta") else np.asarray(bins), "left" if right else "right"
+    count = bins.shape[0]
+    falls: Any = count > 1 and bins[0] > bins[-1]  # a traced value where the bins are traced
+    if not hasattr(falls, "meta") and not falls:
+        return np.searchsorted(bins, x, side=side)
+    found: Any = np.searchsorted(np.where(falls, np.flip(bins), bins), x, side=side)
+    return np.where(falls, count - found, found)
 
 
 @composed("gradient")

@@ -37,6 +37,15 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         for mode in ("full", "same", "valid")
         for n, m in ((7, 3), (3, 7), (1, 1), (5, 5))
     ],
+    *[
+        (lambda a, v, r=right: np.digitize(a, v, r), (PLACES / 2, bins))  # pyright: ignore
+        for right in (False, True)
+        for bins in (np.array([3.0, 1.0, -0.5]), np.array([-0.5, 1.0, 3.0]))
+    ],
+    *[
+        (lambda a, r=right: np.digitize(a, [3, 2, 1], r), (np.array([2, 0.5, 3]),))  # pyright: ignore
+        for right in (False, True)
+    ],
 ]
 
 
