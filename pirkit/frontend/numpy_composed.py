@@ -321,10 +321,15 @@ def _ptp(b: Builder, a: Any, axis: Axis = None, keepdims: bool = False) -> Value
 
 @function("trapezoid")
 def _trapezoid(b: Builder, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
-    y = _call(b, "moveaxis", y, axis, -1)
-    width = dx if x is None else _call(b, "diff", x)
-    pairs = y[..., 1:] + y[..., :-1]
-    return _call(b, "sum", _call(b, "multiply", pairs, width) / 2, axis=-1)
+    y = value_of(b, y)
+    at = normalize_axis_index(axis, y.rank)
+    is_line = np.ndim(x) == 1
+    width = dx if x is None else _call(b, "diff", x, axis=-1 if is_line else axis)
+    if x is not None and is_line:
+        width = _call(b, "reshape", width, (-1, *(1,) * (y.rank - 1 - at)))
+    front = (slice(None),) * at
+    pairs = y[(*front, slice(1, None))] + y[(*front, slice(None, -1))]
+    return _call(b, "sum", _call(b, "multiply", pairs, width) / 2, axis=axis)
 
 
 @function("convolve")

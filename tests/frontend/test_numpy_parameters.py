@@ -46,6 +46,11 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         (lambda a, r=right: np.digitize(a, [3, 2, 1], r), (np.array([2, 0.5, 3]),))  # pyright: ignore
         for right in (False, True)
     ],
+    *[
+        (lambda y, v, n=axis: np.trapezoid(y, v, axis=n), (X * X, x))  # pyright: ignore
+        for axis in (0, 1, -1)
+        for x in (X + X * X, np.arange(2.0 + axis % 2) ** 3)
+    ],
 ]
 
 
