@@ -234,7 +234,7 @@ def _piecewise(b: Builder, x: Any, condlist: Any, funclist: Any, *args: Any, **k
 def _without_nan(name: str, fill: float) -> Callable[..., Any]:
     def rule(b: Builder, a: Any, axis: Axis = None, keepdims: bool = False) -> Value:
         x = value_of(b, a)
-        if not x.dtype.is_float:
+        if not (x.dtype.is_float or x.dtype.is_complex):
             return _call(b, name, x, axis=axis, keepdims=keepdims)
         nan = _call(b, "isnan", x)
         found = _call(b, name, _call(b, "where", nan, fill, x), axis=axis, keepdims=keepdims)
@@ -253,8 +253,9 @@ for _name, _fill in (("sum", 0.0), ("prod", 1.0), ("max", -np.inf), ("min", np.i
 def _accumulated_without_nan(name: str, fill: float) -> Callable[..., Any]:
     def rule(b: Builder, a: Any, axis: int | None = None, dtype: Any = None) -> Value:
         x = value_of(b, a)
-        held = _call(b, "where", _call(b, "isnan", x), fill, x) if x.dtype.is_float else x
-        return _call(b, name, held, axis=axis, dtype=dtype)
+        if x.dtype.is_float or x.dtype.is_complex:
+            x = _call(b, "where", _call(b, "isnan", x), fill, x)
+        return _call(b, name, x, axis=axis, dtype=dtype)
 
     return rule
 
@@ -268,6 +269,9 @@ def _nan_to_num(
     b: Builder, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Value:
     x = value_of(b, x)
+    if x.dtype.is_complex:
+        parts = [b.real(x), b.imag(x)]
+        return b.complex(*[_nan_to_num(b, p, copy, nan, posinf, neginf) for p in parts])
     if not x.dtype.is_float:
         return x
     info = x.dtype.limits

@@ -56,6 +56,8 @@ def _at_each(find: Callable[[Array, float], Any]) -> Callable[..., Any]:
         if options or hasattr(q, "meta"):
             raise refused("quantiles by another method, or at traced places",
                           "take numbers for `q`, and linear interpolation")  # fmt: skip
+        if a.dtype.is_complex:
+            raise refused(f"quantiles of a {a.meta}", "take those of `a.real` and of `a.imag`")
         a = a if a.dtype.is_float else a.astype("float64")
         rows, shape = _flat_over(a, axis)
         ordered = np.sort(rows, axis=-1)
@@ -123,7 +125,7 @@ def _nanpercentile(a: Array, q: Any, axis: Any = None, **options: Any) -> Any:
 
 @composed("nanmean")
 def _nanmean(a: Array, axis: Axis = None, keepdims: bool = False) -> Any:
-    if not a.dtype.is_float:
+    if not (a.dtype.is_float or a.dtype.is_complex):
         return np.mean(a, axis=axis, keepdims=keepdims)
     count: Any = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
     return np.nansum(a, axis=axis, keepdims=keepdims) / count.astype(a.dtype.np)
@@ -131,11 +133,13 @@ def _nanmean(a: Array, axis: Axis = None, keepdims: bool = False) -> Any:
 
 @composed("nanvar")
 def _nanvar(a: Array, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Any:
-    if not a.dtype.is_float:
+    if not (a.dtype.is_float or a.dtype.is_complex):
         return np.var(a, axis=axis, ddof=ddof, keepdims=keepdims)
     count: Any = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
     off = np.where(np.isnan(a), 0, a - np.nanmean(a, axis=axis, keepdims=True))
-    return np.sum(off * off, axis=axis, keepdims=keepdims) / (count - ddof).astype(a.dtype.np)
+    squares = np.real(off * np.conj(off))
+    found: Any = np.sum(squares, axis=axis, keepdims=keepdims)
+    return found / (count - ddof).astype(found.dtype.np)
 
 
 @composed("nanstd")

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import pirkit
-from pirkit.diag.errors import UnsupportedError
+from pirkit.diag.errors import TraceError, UnsupportedError
 
 X = np.arange(6.0).reshape(2, 3)
 RANK_2 = np.diag([100.0, 1.0, 1e-3])
+NAN = np.array([[1 + 2j, complex(np.nan, 1), 3], [complex(2, -np.inf), 0.5j, complex(0, np.nan)]])
 PLACES = np.array([-5, -1, 0, 2, 3, 7])
 
 CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
@@ -51,15 +52,29 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         for axis in (0, 1, -1)
         for x in (X + X * X, np.arange(2.0 + axis % 2) ** 3)
     ],
+    (lambda a: np.nan_to_num(a, nan=7, posinf=8), (NAN,)),
+    *[
+        (lambda a, f=name, n=axis: getattr(np, f"nan{f}")(a, axis=n), (NAN[:, 1:].conj(),))  # pyright: ignore
+        for name in ("sum", "prod", "cumsum", "cumprod", "mean", "var", "std")
+        for axis in (None, 0, 1)
+    ],
 ]
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy warns of some NaN
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_as_numpy(number: int) -> None:
     function, given = CASES[number]
     found, wanted = np.asarray(pirkit.jit(function)(*given)), np.asarray(function(*given))
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian", "quantile", "nanpercentile"])
+def test_quantiles_of_complex_numbers_are_refused(name: str) -> None:
+    more = () if "median" in name else (0.3,)
+    with pytest.raises(TraceError, match="quantiles of a tensor<2x3xc"):
+        pirkit.jit(lambda a: getattr(np, name)(a, *more))(NAN)
 
 
 def test_a_sparse_grid() -> None:
