@@ -139,7 +139,7 @@ def _nanvar(a: Array, axis: Axis = None, ddof: float = 0, keepdims: bool = False
     off = np.where(np.isnan(a), 0, a - np.nanmean(a, axis=axis, keepdims=True))
     squares = np.real(off * np.conj(off))
     found: Any = np.sum(squares, axis=axis, keepdims=keepdims)
-    return found / (count - ddof).astype(found.dtype.np)
+    return np.where(count > ddof, found / (count - ddof).astype(found.dtype.np), np.nan)
 
 
 @composed("nanstd")
@@ -155,7 +155,7 @@ def _cov(
     x = rows[0] if y is None else np.concatenate(rows, axis=0)
     x = x - np.mean(x, axis=1, keepdims=True)
     less = (0 if bias else 1) if ddof is None else ddof
-    return np.squeeze(x @ np.conj(x.T) / (x.shape[1] - less))
+    return np.squeeze(x @ np.conj(x.T) / max(x.shape[1] - less, 0))
 
 
 @composed("corrcoef")

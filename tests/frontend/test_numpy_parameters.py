@@ -58,6 +58,12 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         for name in ("sum", "prod", "cumsum", "cumprod", "mean", "var", "std")
         for axis in (None, 0, 1)
     ],
+    *[
+        (lambda a, f=name, n=ddof: getattr(np, f)(a, axis=0, ddof=n), (np.array([[1.0, 2], [1, 5]]),))  # pyright: ignore
+        for name in ("var", "std", "nanvar", "nanstd")
+        for ddof in (1, 2, 3)
+    ],
+    *[(lambda a, n=ddof: np.cov(a, ddof=n), (X,)) for ddof in (2, 3, 4)],  # pyright: ignore
 ]
 
 
