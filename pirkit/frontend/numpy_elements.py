@@ -131,6 +131,8 @@ def _linspace(
     if endpoint and num > 1:  # the last one is exact
         is_last = b.reshape(b.value(np.arange(num) == num - 1), shape)
         found = FUNCTIONS["where"](b, is_last, last, found)
+    if dtype is not None and element_type(dtype).is_integer:
+        found = apply_ufunc(b, np.floor, (found,))
     return typed(b, found, dtype)
 
 

@@ -64,6 +64,7 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         for ddof in (1, 2, 3)
     ],
     *[(lambda a, n=ddof: np.cov(a, ddof=n), (X,)) for ddof in (2, 3, 4)],  # pyright: ignore
+    (lambda a: np.linspace(a, 1.5, 7, dtype="i4"), (np.array([-2.5, 3.0]),)),
 ]
 
 
