@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from pirkit.diag.limits import check
 from pirkit.dialect.build import Builder
 from pirkit.frontend.numpy_rules import FUNCTIONS, composed, elementwise, function
-from pirkit.frontend.numpy_ufuncs import refused
+from pirkit.frontend.numpy_ufuncs import dtype_of, refused
 
 Array = Any
 """A traced value; it has the operators of numpy's arrays."""
@@ -223,6 +223,8 @@ def _delete(arr: Array, obj: Any, axis: int | None = None) -> Any:
 def _insert(b: Builder, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     arr, axis = (np.ravel(arr), 0) if axis is None else (arr, normalize_axis_index(axis, arr.ndim))
     place: Any = _known(obj)
+    kind = dtype_of(arr).np
+    values = values.astype(kind) if hasattr(values, "meta") else np.asarray(values, kind)
     whole: Any = np.moveaxis(arr, axis, 0)
     if np.ndim(place):  # each value at its place
         rows: Any = np.broadcast_to(values, (len(place), *whole.shape[1:]))

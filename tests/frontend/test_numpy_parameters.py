@@ -65,6 +65,9 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     ],
     *[(lambda a, n=ddof: np.cov(a, ddof=n), (X,)) for ddof in (2, 3, 4)],  # pyright: ignore
     (lambda a: np.linspace(a, 1.5, 7, dtype="i4"), (np.array([-2.5, 3.0]),)),
+    (lambda a, v: np.insert(a, 1, v), (np.arange(3), np.array(2.7))),
+    (lambda a: np.insert(a, [0, 2], [1.1, -2.2]), (np.arange(3, dtype="f4"),)),
+    (lambda v: np.insert(np.arange(3, dtype="i4"), 1, v), (np.array(-1.7),)),
 ]
 
 
