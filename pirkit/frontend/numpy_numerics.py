@@ -144,11 +144,16 @@ def _interp(
 ) -> Any:
     if period is not None:
         raise refused("`interp` with a period", "extend the table, and take the remainder of `x`")
-    xp, fp = (v if hasattr(v, "meta") else np.asarray(v, np.float64) for v in (xp, fp))
-    at: Any = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, xp.shape[0] - 2)
-    take = FUNCTIONS["take"]  # `np.take` dispatches on the array, not on traced indices
-    below, above, low, high = (take(b, v, at + n) for v in (xp, fp) for n in (0, 1))
-    found = low + np.subtract(x, below) * ((high - low) / (above - below))
+    xp = xp if hasattr(xp, "meta") else np.asarray(xp, np.float64)
+    if not hasattr(fp, "meta"):
+        fp = np.asarray(fp, np.complex128 if np.iscomplexobj(fp) else np.float64)
+    if xp.shape[0] == 1:
+        found: Any = fp[0]
+    else:
+        at: Any = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, xp.shape[0] - 2)
+        take = FUNCTIONS["take"]  # `np.take` dispatches on the array, not on traced indices
+        below, above, low, high = (take(b, v, at + n) for v in (xp, fp) for n in (0, 1))
+        found = low + np.subtract(x, below) * ((high - low) / (above - below))
     found = np.where(np.less(x, xp[0]), fp[0] if left is None else left, found)
     return np.where(np.greater(x, xp[-1]), fp[-1] if right is None else right, found)
 

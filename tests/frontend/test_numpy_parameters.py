@@ -68,6 +68,9 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (lambda a, v: np.insert(a, 1, v), (np.arange(3), np.array(2.7))),
     (lambda a: np.insert(a, [0, 2], [1.1, -2.2]), (np.arange(3, dtype="f4"),)),
     (lambda v: np.insert(np.arange(3, dtype="i4"), 1, v), (np.array(-1.7),)),
+    (lambda a: np.interp(a, [2.0], [5.0], left=-1), (np.array([1, 2, 3, np.nan]),)),
+    (lambda a, t, v: np.interp(a, t, v), (PLACES, np.array([2.0]), np.array([5.0]))),
+    (lambda a: np.interp(a, [-1, 1, 3], [5j, 1 + 1j, 2]), (PLACES / 2,)),
 ]
 
 
