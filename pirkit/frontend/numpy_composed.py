@@ -12,7 +12,7 @@ from pirkit.diag.limits import check
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.indexing import elements_at
 from pirkit.frontend.numpy_rules import FUNCTIONS, function, together, value_of
-from pirkit.frontend.numpy_ufuncs import apply_ufunc, dtype_of, is_number, refused
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, dtype_of, held, is_number, refused
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.methods import Axis
 
@@ -167,12 +167,13 @@ def _pad(b: Builder, array: Any, pad_width: Any, mode: str = "constant", **optio
     x = value_of(b, array)
     widths = np.broadcast_to(np.asarray(pad_width), (x.rank, 2))
     value = options.pop("constant_values", 0)
+    value = value.item() if isinstance(value, np.generic) else value
     if options or not isinstance(value, int | float):
         raise refused(f"`pad` with {mode} and {', '.join(options) or 'several values'}",
                       "give one number as `constant_values`")  # fmt: skip
     if mode == "constant":
         paddings = [int(n) for n in widths.reshape(-1)]
-        return b.pad(x, paddings=paddings, pad_value=float(value)) if x.rank else x
+        return b.pad(x, paddings=paddings, pad_value=held(value, x.dtype)) if x.rank else x
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise refused(f"`pad` with mode {mode!r}", "take constant, edge, reflect, symmetric, wrap")
     # numpy itself pads the indices of each axis, and the elements are gathered at them.

@@ -14,6 +14,9 @@ from pirkit.diag.errors import TraceError, UnsupportedError
 X = np.arange(6.0).reshape(2, 3)
 RANK_2 = np.diag([100.0, 1.0, 1e-3])
 NAN = np.array([[1 + 2j, complex(np.nan, 1), 3], [complex(2, -np.inf), 0.5j, complex(0, np.nan)]])
+LARGE = 2**60 + 1
+"""An integer that no float64 has."""
+SMALL = np.array([[1.0, 2], [1, 5]])
 PLACES = np.array([-5, -1, 0, 2, 3, 7])
 
 CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
@@ -59,7 +62,7 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         for axis in (None, 0, 1)
     ],
     *[
-        (lambda a, f=name, n=ddof: getattr(np, f)(a, axis=0, ddof=n), (np.array([[1.0, 2], [1, 5]]),))  # pyright: ignore
+        (lambda a, f=name, n=ddof: getattr(np, f)(a, axis=0, ddof=n), (SMALL,))  # pyright: ignore
         for name in ("var", "std", "nanvar", "nanstd")
         for ddof in (1, 2, 3)
     ],
@@ -71,6 +74,8 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (lambda a: np.interp(a, [2.0], [5.0], left=-1), (np.array([1, 2, 3, np.nan]),)),
     (lambda a, t, v: np.interp(a, t, v), (PLACES, np.array([2.0]), np.array([5.0]))),
     (lambda a: np.interp(a, [-1, 1, 3], [5j, 1 + 1j, 2]), (PLACES / 2,)),
+    *[(lambda a, v=n: np.pad(a, 1, constant_values=v), (PLACES,)) for n in (LARGE, 2.7, -1)],  # pyright: ignore
+    (lambda a: np.pad(a, 1, constant_values=np.int64(LARGE)) + 1, (PLACES[:, None] + PLACES,)),
 ]
 
 
@@ -81,6 +86,7 @@ def test_as_numpy(number: int) -> None:
     found, wanted = np.asarray(pirkit.jit(function)(*given)), np.asarray(function(*given))
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    assert found.dtype.kind not in "iu" or np.array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("name", ["median", "nanmedian", "quantile", "nanpercentile"])
@@ -88,6 +94,11 @@ def test_quantiles_of_complex_numbers_are_refused(name: str) -> None:
     more = () if "median" in name else (0.3,)
     with pytest.raises(TraceError, match="quantiles of a tensor<2x3xc"):
         pirkit.jit(lambda a: getattr(np, name)(a, *more))(NAN)
+
+
+def test_a_border_that_the_element_type_does_not_hold_is_refused() -> None:
+    with pytest.raises(TraceError, match="300 is beyond int8"):
+        pirkit.jit(lambda a: np.pad(a, 1, constant_values=300))(np.zeros(2, "i1"))
 
 
 def test_a_sparse_grid() -> None:
