@@ -73,10 +73,12 @@ def _at_each(find: Callable[[Array, float], Any]) -> Callable[..., Any]:
 def _between(low: Array, high: Array, part: Any) -> Any:
     """The number at a part of the way from ``low`` to ``high``; at one half it is the mean.
 
-    Equal ends are taken as they are: the difference of infinite ones would be NaN.
+    Equal ends are taken as they are: the difference of infinite ones would be NaN. From an
+    infinite ``low`` the way is measured from its other end, as numpy does in the second half.
     """
-    middle = (low + high) / 2
-    found = np.where(part == 0.5, middle, low + (high - low) * part)
+    middle, gap = (low + high) / 2, high - low
+    found = np.where(np.isinf(low), high - gap * (1 - part), low + gap * part)
+    found = np.where(part == 0.5, middle, found)
     return np.where((part == 0) | (low == high), low, found)
 
 

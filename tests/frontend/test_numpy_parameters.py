@@ -76,6 +76,11 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (lambda a: np.interp(a, [-1, 1, 3], [5j, 1 + 1j, 2]), (PLACES / 2,)),
     *[(lambda a, v=n: np.pad(a, 1, constant_values=v), (PLACES,)) for n in (LARGE, 2.7, -1)],  # pyright: ignore
     (lambda a: np.pad(a, 1, constant_values=np.int64(LARGE)) + 1, (PLACES[:, None] + PLACES,)),
+    *[
+        (lambda a, f=name, n=q: getattr(np, f)(a, n), (np.array([-np.inf, 0, 1, np.inf]),))  # pyright: ignore
+        for name in ("quantile", "nanquantile")
+        for q in (0.25, 0.5, 0.6)
+    ],
 ]
 
 
