@@ -25,13 +25,13 @@ def _average(
 ) -> Any:
     if weights is None:
         found, total = np.mean(a, axis=axis, keepdims=keepdims), float(a.size)
-        return (found, found * 0 + total / found.size) if returned else found
+        return (found, np.full_like(found, total / max(found.size, 1))) if returned else found
     if np.ndim(weights) == 1 and a.ndim > 1:
         if not isinstance(axis, int):
             raise refused("`average` with a vector of weights", "give the `axis` that they are of")
         behind = a.ndim - 1 - normalize_axis_index(axis, a.ndim)
         weights = np.reshape(weights, (-1, *(1,) * behind))
-    wide: Any = np.multiply(weights, a * 0 + 1.0)
+    wide: Any = np.multiply(weights, np.ones_like(a * 1.0))
     total: Any = np.sum(wide, axis=axis, keepdims=keepdims)
     found = np.sum(a * wide, axis=axis, keepdims=keepdims) / total
     return (found, total) if returned else found

@@ -81,6 +81,15 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         for name in ("quantile", "nanquantile")
         for q in (0.25, 0.5, 0.6)
     ],
+    *[
+        (lambda a, i=n: np.average(a, returned=True)[i], (a,))  # pyright: ignore
+        for n in (0, 1)
+        for a in (np.zeros(0), np.array([1, np.nan]))
+    ],
+    *[
+        (lambda a, i=n: np.average(a, weights=[1, 2], returned=True)[i], (np.array([1, np.inf]),))  # pyright: ignore
+        for n in (0, 1)
+    ],
 ]
 
 
