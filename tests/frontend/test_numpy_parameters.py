@@ -90,6 +90,12 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         (lambda a, i=n: np.average(a, weights=[1, 2], returned=True)[i], (np.array([1, np.inf]),))  # pyright: ignore
         for n in (0, 1)
     ],
+    *[
+        (lambda a, o=o, n=axes: np.linalg.norm(a, o, n, keepdims=True), (X[:, None] + X,))  # pyright: ignore
+        for o in ("fro", 1, -2)
+        for axes in ((0, 2), (-1, 0), (1, 2))
+    ],
+    (lambda a: np.linalg.norm(a, "nuc", keepdims=True), (X,)),
 ]
 
 
