@@ -134,7 +134,7 @@ def _append(b: Builder, arr: Any, values: Any, axis: int | None = None) -> Value
 def _array_split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     x = value_of(b, x)
     axis = normalize_axis_index(axis, x.rank)
-    if isinstance(indices_or_sections, int):
+    if isinstance(indices_or_sections, int | np.integer):
         check("list_elements", indices_or_sections)
     split: Any = np.array_split
     places: list[Any] = split(np.arange(x.shape[axis]), indices_or_sections)
@@ -147,7 +147,7 @@ def _array_split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) ->
 def _split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     x = value_of(b, x)
     size = x.shape[normalize_axis_index(axis, x.rank)]
-    if isinstance(indices_or_sections, int) and size % indices_or_sections:
+    if isinstance(indices_or_sections, int | np.integer) and size % indices_or_sections:
         raise refused(f"`split` of {size} rows into {indices_or_sections}", "take `array_split`")
     return _array_split(b, x, indices_or_sections, axis)
 

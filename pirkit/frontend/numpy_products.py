@@ -46,7 +46,7 @@ def vecdot(b: Builder, x: Any, y: Any, axis: int = -1) -> Value:
 @function("tensordot", "linalg.tensordot")
 def _tensordot(b: Builder, x: Any, y: Any, axes: Any = 2) -> Value:
     x, y = together(b, x, y)
-    if isinstance(axes, int):
+    if isinstance(axes, int | np.integer):
         axes = (range(x.rank - axes, x.rank), range(axes))
     left, right = [normalize_axis_tuple(a, v.rank) for a, v in zip(axes, (x, y), strict=True)]
     if [x.shape[i] for i in left] != [y.shape[i] for i in right]:

@@ -27,7 +27,7 @@ def _average(
         found, total = np.mean(a, axis=axis, keepdims=keepdims), float(a.size)
         return (found, np.full_like(found, total / max(found.size, 1))) if returned else found
     if np.ndim(weights) == 1 and a.ndim > 1:
-        if not isinstance(axis, int):
+        if not isinstance(axis, int | numpy.integer):
             raise refused("`average` with a vector of weights", "give the `axis` that they are of")
         behind = a.ndim - 1 - normalize_axis_index(axis, a.ndim)
         weights = np.reshape(weights, (-1, *(1,) * behind))
@@ -176,14 +176,14 @@ def _histogram(
     """Bins of equal width are found by a division, as numpy does, others by bisection."""
     a = np.ravel(a)
     edges = bins if hasattr(bins, "shape") else np.array(bins)
-    if isinstance(bins, int):
+    if is_even := isinstance(bins, int | numpy.integer):
         low, high = (np.min(a), np.max(a)) if range is None else range
         empty = low == high
         low, high = np.where(empty, low - 0.5, low), np.where(empty, high + 0.5, high)
         kind = a.dtype if a.dtype.is_float else dt.float64
         edges = np.linspace(low, high, bins + 1).astype(kind.np)
     count = edges.shape[0] - 1
-    if isinstance(bins, int):
+    if is_even:
         steps = (a - edges[0]) / (edges[-1] - edges[0]) * count
         at: Any = np.clip(steps.astype("int64"), 0, count - 1)  # casts of NaN are clipped too
         # The division rounds: an element at an edge may belong to the bin before or behind.

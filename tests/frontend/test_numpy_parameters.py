@@ -17,6 +17,7 @@ NAN = np.array([[1 + 2j, complex(np.nan, 1), 3], [complex(2, -np.inf), 0.5j, com
 LARGE = 2**60 + 1
 """An integer that no float64 has."""
 SMALL = np.array([[1.0, 2], [1, 5]])
+SHIFTS = ((1, 2), None), ((1, 2), 0), ((1, -2), (1, 1)), (np.int64(1), (0, 1)), (1, np.int64(1))
 PLACES = np.array([-5, -1, 0, 2, 3, 7])
 
 CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
@@ -96,6 +97,15 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         for axes in ((0, 2), (-1, 0), (1, 2))
     ],
     (lambda a: np.linalg.norm(a, "nuc", keepdims=True), (X,)),
+    (lambda a: np.histogram(a, bins=np.int64(3))[0], (PLACES,)),
+    *[(lambda a, s=s, n=n: np.roll(a, s, n), (X,)) for s, n in SHIFTS],  # pyright: ignore
+    *[
+        (lambda a, f=name: getattr(np, f)(a, np.int64(1)), (np.ones(1),))  # pyright: ignore
+        for name in ("reshape", "broadcast_to", "tile", "repeat", "expand_dims")
+    ],
+    (lambda a: np.tensordot(a, a.T, np.int64(1)), (X,)),
+    (lambda a: np.split(a, np.int64(2))[1], (X,)),
+    (lambda a: np.average(a, np.int64(1), weights=[1, 2, 3]), (X,)),
 ]
 
 
