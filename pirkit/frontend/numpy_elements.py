@@ -45,6 +45,9 @@ def _round(b: Builder, x: Any, decimals: int = 0) -> Value:
     x = value_of(b, x)
     if x.dtype.is_integer and decimals >= 0:
         return x
+    if x.dtype.is_integer:  # as numpy, in float64
+        ten = 10.0**-decimals
+        return b.cast(b.scaled(b.round(apply_ufunc(b, np.divide, (x, ten))), ten), x.dtype)
     if not x.dtype.is_float:
         raise refused(f"`round` of a {x.meta} to {decimals} decimals", "cast it with `astype`")
     return b.round(x, decimals=decimals)

@@ -106,6 +106,11 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (lambda a: np.tensordot(a, a.T, np.int64(1)), (X,)),
     (lambda a: np.split(a, np.int64(2))[1], (X,)),
     (lambda a: np.average(a, np.int64(1), weights=[1, 2, 3]), (X,)),
+    *[
+        (lambda a, n=n: np.round(a, n), (np.array([12345, 15, 25, -151, 49], d),))  # pyright: ignore
+        for n in (-1, -2)
+        for d in ("i4", "i8")
+    ],
 ]
 
 
