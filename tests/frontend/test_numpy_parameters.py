@@ -111,6 +111,12 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         for n in (-1, -2)
         for d in ("i4", "i8")
     ],
+    *[
+        (lambda a, n=n, f=name: getattr(np, f)(a, n), (np.array([-128, 127], d),))  # pyright: ignore
+        for n in (2**70, -(2**70), 2**63, 300)
+        for name in ("less", "greater_equal", "equal", "not_equal")
+        for d in ("i1", "i8")
+    ],
 ]
 
 
