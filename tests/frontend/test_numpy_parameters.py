@@ -17,7 +17,10 @@ NAN = np.array([[1 + 2j, complex(np.nan, 1), 3], [complex(2, -np.inf), 0.5j, com
 LARGE = 2**60 + 1
 """An integer that no float64 has."""
 SMALL = np.array([[1.0, 2], [1, 5]])
-SHIFTS = ((1, 2), None), ((1, 2), 0), ((1, -2), (1, 1)), (np.int64(1), (0, 1)), (1, np.int64(1))
+ONE: Any = np.int64(1)
+SHIFTS = ((1, 2), None), ((1, 2), 0), ((1, -2), (1, 1)), (ONE, (0, 1)), (1, ONE)
+UNSORTED = np.array([complex(x, y) for x in (1, np.nan, -2, np.inf) for y in (0, np.nan, -1)])[::-1]
+UNSORTED = np.stack([UNSORTED, np.roll(UNSORTED, 1)])
 PLACES = np.array([-5, -1, 0, 2, 3, 7])
 
 CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
@@ -92,20 +95,20 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         for n in (0, 1)
     ],
     *[
-        (lambda a, o=o, n=axes: np.linalg.norm(a, o, n, keepdims=True), (X[:, None] + X,))  # pyright: ignore
+        (lambda a, o=o, n=axes: np.linalg.norm(a, o, n, True), (X[:, None] + X,))  # pyright: ignore
         for o in ("fro", 1, -2)
         for axes in ((0, 2), (-1, 0), (1, 2))
     ],
-    (lambda a: np.linalg.norm(a, "nuc", keepdims=True), (X,)),
+    (lambda a: np.linalg.norm(a, "nuc", None, True), (X,)),
     (lambda a: np.histogram(a, bins=np.int64(3))[0], (PLACES,)),
     *[(lambda a, s=s, n=n: np.roll(a, s, n), (X,)) for s, n in SHIFTS],  # pyright: ignore
     *[
-        (lambda a, f=name: getattr(np, f)(a, np.int64(1)), (np.ones(1),))  # pyright: ignore
+        (lambda a, f=name: getattr(np, f)(a, ONE), (np.ones(1),))  # pyright: ignore
         for name in ("reshape", "broadcast_to", "tile", "repeat", "expand_dims")
     ],
-    (lambda a: np.tensordot(a, a.T, np.int64(1)), (X,)),
-    (lambda a: np.split(a, np.int64(2))[1], (X,)),
-    (lambda a: np.average(a, np.int64(1), weights=[1, 2, 3]), (X,)),
+    (lambda a: np.tensordot(a, a.T, ONE), (X,)),
+    (lambda a: np.split(a, ONE + 1)[1], (X,)),
+    (lambda a: np.average(a, ONE, weights=[1, 2, 3]), (X,)),
     *[
         (lambda a, n=n: np.round(a, n), (np.array([12345, 15, 25, -151, 49], d),))  # pyright: ignore
         for n in (-1, -2)
@@ -116,6 +119,11 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         for n in (2**70, -(2**70), 2**63, 300)
         for name in ("less", "greater_equal", "equal", "not_equal")
         for d in ("i1", "i8")
+    ],
+    *[
+        (lambda a, f=name, n=axis: getattr(np, f)(a, n, "stable"), (UNSORTED,))  # pyright: ignore
+        for name in ("sort", "argsort")
+        for axis in (None, 0, 1)
     ],
 ]
 
