@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any, cast
 
 import numpy as np
@@ -134,8 +135,8 @@ def _append(b: Builder, arr: Any, values: Any, axis: int | None = None) -> Value
 def _array_split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     x = value_of(b, x)
     axis = normalize_axis_index(axis, x.rank)
-    if isinstance(indices_or_sections, int | np.integer):
-        check("list_elements", indices_or_sections)
+    if not np.iterable(indices_or_sections):
+        check("list_elements", index(indices_or_sections))
     split: Any = np.array_split
     places: list[Any] = split(np.arange(x.shape[axis]), indices_or_sections)
     front = (slice(None),) * axis
@@ -147,7 +148,7 @@ def _array_split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) ->
 def _split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     x = value_of(b, x)
     size = x.shape[normalize_axis_index(axis, x.rank)]
-    if isinstance(indices_or_sections, int | np.integer) and size % indices_or_sections:
+    if not np.iterable(indices_or_sections) and size % index(indices_or_sections):
         raise refused(f"`split` of {size} rows into {indices_or_sections}", "take `array_split`")
     return _array_split(b, x, indices_or_sections, axis)
 
@@ -166,8 +167,8 @@ def _vsplit(b: Builder, x: Any, indices_or_sections: Any) -> list[Value]:
 def _pad(b: Builder, array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Value:
     x = value_of(b, array)
     widths = np.broadcast_to(np.asarray(pad_width), (x.rank, 2))
-    value = options.pop("constant_values", 0)
-    value = value.item() if isinstance(value, np.generic) else value
+    value: Any = options.pop("constant_values", 0)
+    value = cast(Any, value).item() if isinstance(value, np.generic) else value
     if options or not isinstance(value, int | float):
         raise refused(f"`pad` with {mode} and {', '.join(options) or 'several values'}",
                       "give one number as `constant_values`")  # fmt: skip
