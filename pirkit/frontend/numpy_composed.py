@@ -213,6 +213,8 @@ def _select(b: Builder, condlist: Any, choicelist: Any, default: Any = 0) -> Val
 @function("i0")
 def _i0(b: Builder, x: Any) -> Value:
     x = value_of(b, x)
+    if x.dtype.is_complex:
+        raise refused(f"`i0` of a {x.meta}", "take it of real numbers, as numpy does")
     return b.i0(x if x.dtype.is_float else b.cast(x, dt.float64))
 
 

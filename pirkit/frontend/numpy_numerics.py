@@ -92,7 +92,7 @@ def _logaddexp2(x: Array, y: Array) -> Any:
 @composed("sinc")
 def _sinc(x: Array) -> Any:
     """By the series near 0, where the quotient loses the digits of its derivatives."""
-    x = (x if x.dtype.is_float else x.astype("float64")) * np.pi
+    x = (x if x.dtype.is_float or x.dtype.is_complex else x.astype("float64")) * np.pi
     is_near = np.abs(x) < 0.3
     square, safe = x * x, np.where(is_near, 1.0, x)
     series: Any = 1.0
@@ -180,7 +180,8 @@ def _gradient(f: Array, *spacing: Any, axis: Any = None, edge_order: int = 1) ->
 
 
 def _slopes(f: Array, axis: int, gap: Any) -> Any:
-    f = np.moveaxis(f if f.dtype.is_float else f.astype("float64"), axis, 0)
+    is_inexact = f.dtype.is_float or f.dtype.is_complex
+    f = np.moveaxis(f if is_inexact else f.astype("float64"), axis, 0)
     inner = (f[2:] - f[:-2]) / 2
     found = np.concatenate([f[1:2] - f[:1], inner, f[-1:] - f[-2:-1]]) / gap
     return np.moveaxis(found, 0, axis)

@@ -125,6 +125,10 @@ CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
         for name in ("sort", "argsort")
         for axis in (None, 0, 1)
     ],
+    *[
+        (lambda a, f=name: getattr(np, f)(a), (np.array([0.1 + 0.2j, 0, 2 - 1j]),))  # pyright: ignore
+        for name in ("sinc", "gradient")
+    ],
 ]
 
 
@@ -148,6 +152,11 @@ def test_quantiles_of_complex_numbers_are_refused(name: str) -> None:
 def test_a_border_that_the_element_type_does_not_hold_is_refused() -> None:
     with pytest.raises(TraceError, match="300 is beyond int8"):
         pirkit.jit(lambda a: np.pad(a, 1, constant_values=300))(np.zeros(2, "i1"))
+
+
+def test_i0_of_complex_numbers_is_refused() -> None:
+    with pytest.raises(TraceError, match="`i0` of a tensor<2xc128>"):
+        pirkit.jit(lambda a: np.i0(a))(np.ones(2, complex))
 
 
 def test_a_sparse_grid() -> None:
