@@ -229,9 +229,10 @@ def run_native(code: _Code, arrays: str, program: NativeProgram) -> None:
         f"    try: s = {code.name(program.session)}()",
         "    except MemoryError: return missed",  # the generic call raises it
         f"a = {arrays}",
-        "r = s.tensors(*a)",
-        f"if r is None and (a := {code.name(rows)}(a)): r = s.tensors(*a)",
-        f"{code.name(program.free.append)}(s)",
+        "try:",
+        "    r = s.tensors(*a)",
+        f"    if r is None and (a := {code.name(rows)}(a)): r = s.tensors(*a)",
+        f"finally: {code.name(program.free.append)}(s)",
     ]
     code.require("r is not None")
 
@@ -245,8 +246,8 @@ def run_into(code: _Code, arrays: str, program: NativeProgram, order: Sequence[i
         f"try: s = {code.name(program.free.pop)}()",
         f"except IndexError: s = {code.name(program.session)}()",
         f"a, r = {arrays}, ({''.join(f'{placed[i]}, ' for i in range(len(placed)))})",
-        "ran = s.into is not None and not s.into(s.header_address, a, r)",
-        f"{code.name(program.free.append)}(s)",
+        "try: ran = s.into is not None and not s.into(s.header_address, a, r)",
+        f"finally: {code.name(program.free.append)}(s)",
     ]
     code.require("ran")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any, cast
 
 import numpy as np
@@ -12,7 +13,7 @@ from pirkit.diag.limits import check
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.indexing import elements_at
 from pirkit.frontend.numpy_rules import FUNCTIONS, function, together, value_of
-from pirkit.frontend.numpy_ufuncs import apply_ufunc, dtype_of, is_number, refused
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, dtype_of, held, is_number, refused
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.methods import Axis
 
@@ -134,8 +135,8 @@ def _append(b: Builder, arr: Any, values: Any, axis: int | None = None) -> Value
 def _array_split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     x = value_of(b, x)
     axis = normalize_axis_index(axis, x.rank)
-    if isinstance(indices_or_sections, int):
-        check("list_elements", indices_or_sections)
+    if not np.iterable(indices_or_sections):
+        check("list_elements", index(indices_or_sections))
     split: Any = np.array_split
     places: list[Any] = split(np.arange(x.shape[axis]), indices_or_sections)
     front = (slice(None),) * axis
@@ -147,7 +148,7 @@ def _array_split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) ->
 def _split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     x = value_of(b, x)
     size = x.shape[normalize_axis_index(axis, x.rank)]
-    if isinstance(indices_or_sections, int) and size % indices_or_sections:
+    if not np.iterable(indices_or_sections) and size % index(indices_or_sections):
         raise refused(f"`split` of {size} rows into {indices_or_sections}", "take `array_split`")
     return _array_split(b, x, indices_or_sections, axis)
 
@@ -166,13 +167,14 @@ def _vsplit(b: Builder, x: Any, indices_or_sections: Any) -> list[Value]:
 def _pad(b: Builder, array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Value:
     x = value_of(b, array)
     widths = np.broadcast_to(np.asarray(pad_width), (x.rank, 2))
-    value = options.pop("constant_values", 0)
+    value: Any = options.pop("constant_values", 0)
+    value = cast(Any, value).item() if isinstance(value, np.generic) else value
     if options or not isinstance(value, int | float):
         raise refused(f"`pad` with {mode} and {', '.join(options) or 'several values'}",
                       "give one number as `constant_values`")  # fmt: skip
     if mode == "constant":
         paddings = [int(n) for n in widths.reshape(-1)]
-        return b.pad(x, paddings=paddings, pad_value=float(value)) if x.rank else x
+        return b.pad(x, paddings=paddings, pad_value=held(value, x.dtype)) if x.rank else x
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise refused(f"`pad` with mode {mode!r}", "take constant, edge, reflect, symmetric, wrap")
     # numpy itself pads the indices of each axis, and the elements are gathered at them.
@@ -211,6 +213,8 @@ def _select(b: Builder, condlist: Any, choicelist: Any, default: Any = 0) -> Val
 @function("i0")
 def _i0(b: Builder, x: Any) -> Value:
     x = value_of(b, x)
+    if x.dtype.is_complex:
+        raise refused(f"`i0` of a {x.meta}", "take it of real numbers, as numpy does")
     return b.i0(x if x.dtype.is_float else b.cast(x, dt.float64))
 
 
@@ -234,7 +238,7 @@ def _piecewise(b: Builder, x: Any, condlist: Any, funclist: Any, *args: Any, **k
 def _without_nan(name: str, fill: float) -> Callable[..., Any]:
     def rule(b: Builder, a: Any, axis: Axis = None, keepdims: bool = False) -> Value:
         x = value_of(b, a)
-        if not x.dtype.is_float:
+        if not (x.dtype.is_float or x.dtype.is_complex):
             return _call(b, name, x, axis=axis, keepdims=keepdims)
         nan = _call(b, "isnan", x)
         found = _call(b, name, _call(b, "where", nan, fill, x), axis=axis, keepdims=keepdims)
@@ -253,8 +257,9 @@ for _name, _fill in (("sum", 0.0), ("prod", 1.0), ("max", -np.inf), ("min", np.i
 def _accumulated_without_nan(name: str, fill: float) -> Callable[..., Any]:
     def rule(b: Builder, a: Any, axis: int | None = None, dtype: Any = None) -> Value:
         x = value_of(b, a)
-        held = _call(b, "where", _call(b, "isnan", x), fill, x) if x.dtype.is_float else x
-        return _call(b, name, held, axis=axis, dtype=dtype)
+        if x.dtype.is_float or x.dtype.is_complex:
+            x = _call(b, "where", _call(b, "isnan", x), fill, x)
+        return _call(b, name, x, axis=axis, dtype=dtype)
 
     return rule
 
@@ -268,6 +273,9 @@ def _nan_to_num(
     b: Builder, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Value:
     x = value_of(b, x)
+    if x.dtype.is_complex:
+        parts = [b.real(x), b.imag(x)]
+        return b.complex(*[_nan_to_num(b, p, copy, nan, posinf, neginf) for p in parts])
     if not x.dtype.is_float:
         return x
     info = x.dtype.limits
@@ -321,10 +329,15 @@ def _ptp(b: Builder, a: Any, axis: Axis = None, keepdims: bool = False) -> Value
 
 @function("trapezoid")
 def _trapezoid(b: Builder, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
-    y = _call(b, "moveaxis", y, axis, -1)
-    width = dx if x is None else _call(b, "diff", x)
-    pairs = y[..., 1:] + y[..., :-1]
-    return _call(b, "sum", _call(b, "multiply", pairs, width) / 2, axis=-1)
+    y = value_of(b, y)
+    at = normalize_axis_index(axis, y.rank)
+    is_line = np.ndim(x) == 1
+    width = dx if x is None else _call(b, "diff", x, axis=-1 if is_line else axis)
+    if x is not None and is_line:
+        width = _call(b, "reshape", width, (-1, *(1,) * (y.rank - 1 - at)))
+    front = (slice(None),) * at
+    pairs = y[(*front, slice(1, None))] + y[(*front, slice(None, -1))]
+    return _call(b, "sum", _call(b, "multiply", pairs, width) / 2, axis=axis)
 
 
 @function("convolve")

@@ -45,6 +45,9 @@ def _round(b: Builder, x: Any, decimals: int = 0) -> Value:
     x = value_of(b, x)
     if x.dtype.is_integer and decimals >= 0:
         return x
+    if x.dtype.is_integer:  # as numpy, in float64
+        ten = 10.0**-decimals
+        return b.cast(b.scaled(b.round(apply_ufunc(b, np.divide, (x, ten))), ten), x.dtype)
     if not x.dtype.is_float:
         raise refused(f"`round` of a {x.meta} to {decimals} decimals", "cast it with `astype`")
     return b.round(x, decimals=decimals)
@@ -131,6 +134,8 @@ def _linspace(
     if endpoint and num > 1:  # the last one is exact
         is_last = b.reshape(b.value(np.arange(num) == num - 1), shape)
         found = FUNCTIONS["where"](b, is_last, last, found)
+    if dtype is not None and element_type(dtype).is_integer:
+        found = apply_ufunc(b, np.floor, (found,))
     return typed(b, found, dtype)
 
 

@@ -317,6 +317,7 @@ def _norm(b: Builder, x: Any, ord: Any = None, axis: Axis = None, keepdims: bool
     places = axes_of(x, axis)
     if len(places) == 1:
         return vector_norm(b, x, places, keepdims, ord)
-    if len(places) != 2 or keepdims:
+    if len(places) != 2:
         raise refused(f"`norm` over axes {places}", "take one axis or two")
-    return matrix_norm(b, moveaxis(b, x, cast(Any, axis or places), (-2, -1)), ord=ord)
+    found = matrix_norm(b, moveaxis(b, x, cast(Any, axis or places), (-2, -1)), ord=ord)
+    return expand_dims(b, found, places) if keepdims else found

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from pirkit.diag.limits import check
 from pirkit.dialect.build import Builder
 from pirkit.frontend.numpy_rules import FUNCTIONS, composed, elementwise, function
-from pirkit.frontend.numpy_ufuncs import refused
+from pirkit.frontend.numpy_ufuncs import dtype_of, refused
 
 Array = Any
 """A traced value; it has the operators of numpy's arrays."""
@@ -92,7 +92,7 @@ def _logaddexp2(x: Array, y: Array) -> Any:
 @composed("sinc")
 def _sinc(x: Array) -> Any:
     """By the series near 0, where the quotient loses the digits of its derivatives."""
-    x = (x if x.dtype.is_float else x.astype("float64")) * np.pi
+    x = (x if x.dtype.is_float or x.dtype.is_complex else x.astype("float64")) * np.pi
     is_near = np.abs(x) < 0.3
     square, safe = x * x, np.where(is_near, 1.0, x)
     series: Any = 1.0
@@ -144,22 +144,29 @@ def _interp(
 ) -> Any:
     if period is not None:
         raise refused("`interp` with a period", "extend the table, and take the remainder of `x`")
-    xp, fp = (v if hasattr(v, "meta") else np.asarray(v, np.float64) for v in (xp, fp))
-    at: Any = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, xp.shape[0] - 2)
-    take = FUNCTIONS["take"]  # `np.take` dispatches on the array, not on traced indices
-    below, above, low, high = (take(b, v, at + n) for v in (xp, fp) for n in (0, 1))
-    found = low + np.subtract(x, below) * ((high - low) / (above - below))
+    xp = xp if hasattr(xp, "meta") else np.asarray(xp, np.float64)
+    if not hasattr(fp, "meta"):
+        fp = np.asarray(fp, np.complex128 if np.iscomplexobj(fp) else np.float64)
+    if xp.shape[0] == 1:
+        found: Any = fp[0]
+    else:
+        at: Any = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, xp.shape[0] - 2)
+        take = FUNCTIONS["take"]  # `np.take` dispatches on the array, not on traced indices
+        below, above, low, high = (take(b, v, at + n) for v in (xp, fp) for n in (0, 1))
+        found = low + np.subtract(x, below) * ((high - low) / (above - below))
     found = np.where(np.less(x, xp[0]), fp[0] if left is None else left, found)
     return np.where(np.greater(x, xp[-1]), fp[-1] if right is None else right, found)
 
 
 @function("digitize")
 def _digitize(b: Builder, x: Any, bins: Any, right: bool = False) -> Any:
-    falls = not hasattr(bins, "meta") and len(bins) > 1 and bins[0] > bins[-1]
-    if falls:
-        found: Any = np.searchsorted(np.flip(bins), x, side="right" if right else "left")
-        return len(bins) - found
-    return np.searchsorted(bins, x, side="left" if right else "right")
+    bins, side = bins if hasattr(bins, "meta") else np.asarray(bins), "left" if right else "right"
+    count = bins.shape[0]
+    falls: Any = count > 1 and bins[0] > bins[-1]  # a traced value where the bins are traced
+    if not hasattr(falls, "meta") and not falls:
+        return np.searchsorted(bins, x, side=side)
+    found: Any = np.searchsorted(np.where(falls, np.flip(bins), bins), x, side=side)
+    return np.where(falls, count - found, found)
 
 
 @composed("gradient")
@@ -173,7 +180,8 @@ def _gradient(f: Array, *spacing: Any, axis: Any = None, edge_order: int = 1) ->
 
 
 def _slopes(f: Array, axis: int, gap: Any) -> Any:
-    f = np.moveaxis(f if f.dtype.is_float else f.astype("float64"), axis, 0)
+    is_inexact = f.dtype.is_float or f.dtype.is_complex
+    f = np.moveaxis(f if is_inexact else f.astype("float64"), axis, 0)
     inner = (f[2:] - f[:-2]) / 2
     found = np.concatenate([f[1:2] - f[:1], inner, f[-1:] - f[-2:-1]]) / gap
     return np.moveaxis(found, 0, axis)
@@ -221,6 +229,8 @@ def _delete(arr: Array, obj: Any, axis: int | None = None) -> Any:
 def _insert(b: Builder, arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     arr, axis = (np.ravel(arr), 0) if axis is None else (arr, normalize_axis_index(axis, arr.ndim))
     place: Any = _known(obj)
+    kind = dtype_of(arr).np
+    values = values.astype(kind) if hasattr(values, "meta") else np.asarray(values, kind)
     whole: Any = np.moveaxis(arr, axis, 0)
     if np.ndim(place):  # each value at its place
         rows: Any = np.broadcast_to(values, (len(place), *whole.shape[1:]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod as product
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,8 @@ def vecdot(b: Builder, x: Any, y: Any, axis: int = -1) -> Value:
 @function("tensordot", "linalg.tensordot")
 def _tensordot(b: Builder, x: Any, y: Any, axes: Any = 2) -> Value:
     x, y = together(b, x, y)
-    if isinstance(axes, int):
-        axes = (range(x.rank - axes, x.rank), range(axes))
+    if not np.iterable(axes):
+        axes = (range(x.rank - index(axes), x.rank), range(index(axes)))
     left, right = [normalize_axis_tuple(a, v.rank) for a, v in zip(axes, (x, y), strict=True)]
     if [x.shape[i] for i in left] != [y.shape[i] for i in right]:
         raise refused(f"`tensordot` of {x.shape} and {y.shape}", "summed axes have one size")

@@ -73,7 +73,9 @@ def _var(
         raise refused("`var` over axes of unknown size", "give the traced argument a known shape")
     found = mean(b, squares, axes, keepdims=keepdims)
     count, less = product(sizes), ddof or correction
-    return b.scaled(found, count / (count - less)) if less else found
+    if less < count or not less:
+        return b.scaled(found, count / (count - less)) if less else found
+    return apply_ufunc(b, np.divide, (found, 0.0))  # as numpy: infinite, or NaN for a sum of 0
 
 
 @function("std")

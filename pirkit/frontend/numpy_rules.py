@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import update_wrapper
+from operator import index
 from typing import Any, Final, cast
 
 import numpy as np
@@ -92,6 +93,11 @@ def axes_of(x: Value, axis: Axis) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(x.rank))
     return tuple(sorted(normalize_axis_tuple(cast(Any, axis), x.rank)))
+
+
+def several(given: Any) -> tuple[int, ...]:
+    """Integers, also those of numpy, as a tuple; of one integer as well."""
+    return tuple(given) if np.iterable(given) else (index(given),)
 
 
 def typed(b: Builder, x: Value, dtype: DTypeLike | None) -> Value:

@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.numpy_reductions import total
-from pirkit.frontend.numpy_rules import axes_of, function, together, typed, value_of
+from pirkit.frontend.numpy_rules import axes_of, function, several, together, typed, value_of
 from pirkit.frontend.numpy_ufuncs import refused
 from pirkit.runtime.tensor.methods import Axis
 
@@ -19,7 +19,7 @@ from pirkit.runtime.tensor.methods import Axis
 def reshape(b: Builder, x: Any, shape: int | Sequence[int], order: str = "C") -> Value:
     """The elements in another shape, by rows, or by columns for the order "F"."""
     x = value_of(b, x)
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = several(shape)
     if order == "F":
         return transpose(b, b.reshape(transpose(b, x), sizes[::-1]))
     if order not in ("C", "A"):
@@ -82,8 +82,8 @@ def squeeze(b: Builder, x: Any, axis: Axis = None) -> Value:
 def expand_dims(b: Builder, x: Any, axis: Axis = 0) -> Value:
     """Insert axes of size 1."""
     x = value_of(b, x)
-    count = 1 if isinstance(axis, int) else len(cast("Sequence[int]", axis))
-    places = sorted(normalize_axis_tuple(cast(Any, axis), x.rank + count))
+    axes = several(axis)
+    places = sorted(normalize_axis_tuple(axes, x.rank + len(axes)))
     for place in places:
         x = b.unsqueeze(x, axis=[place])
     return x
@@ -93,7 +93,7 @@ def expand_dims(b: Builder, x: Any, axis: Axis = 0) -> Value:
 def broadcast_to(b: Builder, x: Any, shape: int | Sequence[int]) -> Value:
     """The value, broadcast to a shape."""
     x = value_of(b, x)
-    wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+    wanted = several(shape)
     return x if x.shape == wanted else b.expand(x, shape=wanted)
 
 
@@ -108,11 +108,14 @@ def _flip(b: Builder, x: Any, axis: Axis = None) -> Value:
 def roll(b: Builder, x: Any, shift: int | Sequence[int], axis: Axis = None) -> Value:
     """The elements shifted cyclically along axes."""
     x = value_of(b, x)
-    shifts = (shift,) if isinstance(shift, int) else tuple(shift)
+    shifts = several(shift)
     if axis is None:
-        return b.reshape(b.roll(b.reshape(x, (-1,)), shifts=shifts, axis=(0,)), x.shape)
-    axes = normalize_axis_tuple(cast(Any, axis), x.rank)
-    return b.roll(x, shifts=shifts * (len(axes) if len(shifts) == 1 else 1), axis=axes)
+        return b.reshape(b.roll(b.reshape(x, (-1,)), shifts=(sum(shifts),), axis=(0,)), x.shape)
+    moves: dict[int, int] = {}  # shifts along the same axis add up
+    axes = normalize_axis_tuple(cast(Any, axis), x.rank, allow_duplicate=True)
+    for by, at in np.broadcast(shifts, axes):
+        moves[int(at)] = moves.get(int(at), 0) + int(by)
+    return b.roll(x, shifts=tuple(moves.values()), axis=tuple(moves))
 
 
 @function("concatenate", "concat")
@@ -166,8 +169,7 @@ def _repeat(b: Builder, x: Any, repeats: Any, axis: int | None = None) -> Value:
 
 @function("tile")
 def _tile(b: Builder, x: Any, reps: int | Sequence[int]) -> Value:
-    times = (reps,) if isinstance(reps, int) else tuple(reps)
-    return b.tile(value_of(b, x), repeat_times=times)
+    return b.tile(value_of(b, x), repeat_times=several(reps))
 
 
 @function("diagonal")

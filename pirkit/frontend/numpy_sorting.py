@@ -23,9 +23,28 @@ def _sorted(
     """The elements in order, and their places. Every kind of sort that numpy has is stable here."""
     x = value_of(b, x)
     x, axis = (b.reshape(x, (-1,)), 0) if axis is None else (x, normalize_axis_index(axis, x.rank))
+    if x.dtype.is_complex:
+        places = _complex_places(b, x, axis, descending)
+        return b.take_along_axis(x, places, axis=axis), places
     held, x = x.dtype, b.cast(x, dt.int32) if _is_narrow(x) else x
     ordered, places = b.argsort(x, axis=axis, descending=descending, stable=True)
     return b.cast(ordered, held), places
+
+
+def _complex_places(b: Builder, x: Value, axis: int, descending: bool) -> Value:
+    """The places in order of the real parts, then of the imaginary ones; by stable sorts.
+
+    As in numpy, numbers with NaN in one part are behind all others, in the order of the other part.
+    """
+    real, imaginary = b.real(x), b.imag(x)
+    nan = [b.cast(apply_ufunc(b, np.isnan, (v,)), dt.int32) for v in (real, imaginary)]
+    behind = apply_ufunc(b, np.maximum, (b.scaled(nan[0], 2), nan[1]))
+    places = b.argsort(imaginary, axis=axis, descending=descending, stable=True)[1]
+    for key in (real, behind):
+        given = b.take_along_axis(key, places, axis=axis)
+        order = b.argsort(given, axis=axis, descending=descending, stable=True)[1]
+        places = b.take_along_axis(places, order, axis=axis)
+    return places
 
 
 def _is_narrow(x: Value) -> bool:

@@ -25,13 +25,13 @@ def _average(
 ) -> Any:
     if weights is None:
         found, total = np.mean(a, axis=axis, keepdims=keepdims), float(a.size)
-        return (found, found * 0 + total / found.size) if returned else found
+        return (found, np.full_like(found, total / max(found.size, 1))) if returned else found
     if np.ndim(weights) == 1 and a.ndim > 1:
-        if not isinstance(axis, int):
+        if not isinstance(axis, int | numpy.integer):
             raise refused("`average` with a vector of weights", "give the `axis` that they are of")
         behind = a.ndim - 1 - normalize_axis_index(axis, a.ndim)
         weights = np.reshape(weights, (-1, *(1,) * behind))
-    wide: Any = np.multiply(weights, a * 0 + 1.0)
+    wide: Any = np.multiply(weights, np.ones_like(a * 1.0))
     total: Any = np.sum(wide, axis=axis, keepdims=keepdims)
     found = np.sum(a * wide, axis=axis, keepdims=keepdims) / total
     return (found, total) if returned else found
@@ -56,6 +56,8 @@ def _at_each(find: Callable[[Array, float], Any]) -> Callable[..., Any]:
         if options or hasattr(q, "meta"):
             raise refused("quantiles by another method, or at traced places",
                           "take numbers for `q`, and linear interpolation")  # fmt: skip
+        if a.dtype.is_complex:
+            raise refused(f"quantiles of a {a.meta}", "take those of `a.real` and of `a.imag`")
         a = a if a.dtype.is_float else a.astype("float64")
         rows, shape = _flat_over(a, axis)
         ordered = np.sort(rows, axis=-1)
@@ -71,10 +73,12 @@ def _at_each(find: Callable[[Array, float], Any]) -> Callable[..., Any]:
 def _between(low: Array, high: Array, part: Any) -> Any:
     """The number at a part of the way from ``low`` to ``high``; at one half it is the mean.
 
-    Equal ends are taken as they are: the difference of infinite ones would be NaN.
+    Equal ends are taken as they are: the difference of infinite ones would be NaN. From an
+    infinite ``low`` the way is measured from its other end, as numpy does in the second half.
     """
-    middle = (low + high) / 2
-    found = np.where(part == 0.5, middle, low + (high - low) * part)
+    middle, gap = (low + high) / 2, high - low
+    found = np.where(np.isinf(low), high - gap * (1 - part), low + gap * part)
+    found = np.where(part == 0.5, middle, found)
     return np.where((part == 0) | (low == high), low, found)
 
 
@@ -123,7 +127,7 @@ def _nanpercentile(a: Array, q: Any, axis: Any = None, **options: Any) -> Any:
 
 @composed("nanmean")
 def _nanmean(a: Array, axis: Axis = None, keepdims: bool = False) -> Any:
-    if not a.dtype.is_float:
+    if not (a.dtype.is_float or a.dtype.is_complex):
         return np.mean(a, axis=axis, keepdims=keepdims)
     count: Any = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
     return np.nansum(a, axis=axis, keepdims=keepdims) / count.astype(a.dtype.np)
@@ -131,11 +135,13 @@ def _nanmean(a: Array, axis: Axis = None, keepdims: bool = False) -> Any:
 
 @composed("nanvar")
 def _nanvar(a: Array, axis: Axis = None, ddof: float = 0, keepdims: bool = False) -> Any:
-    if not a.dtype.is_float:
+    if not (a.dtype.is_float or a.dtype.is_complex):
         return np.var(a, axis=axis, ddof=ddof, keepdims=keepdims)
     count: Any = np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
     off = np.where(np.isnan(a), 0, a - np.nanmean(a, axis=axis, keepdims=True))
-    return np.sum(off * off, axis=axis, keepdims=keepdims) / (count - ddof).astype(a.dtype.np)
+    squares = np.real(off * np.conj(off))
+    found: Any = np.sum(squares, axis=axis, keepdims=keepdims)
+    return np.where(count > ddof, found / (count - ddof).astype(found.dtype.np), np.nan)
 
 
 @composed("nanstd")
@@ -151,7 +157,7 @@ def _cov(
     x = rows[0] if y is None else np.concatenate(rows, axis=0)
     x = x - np.mean(x, axis=1, keepdims=True)
     less = (0 if bias else 1) if ddof is None else ddof
-    return np.squeeze(x @ np.conj(x.T) / (x.shape[1] - less))
+    return np.squeeze(x @ np.conj(x.T) / max(x.shape[1] - less, 0))
 
 
 @composed("corrcoef")
@@ -170,14 +176,14 @@ def _histogram(
     """Bins of equal width are found by a division, as numpy does, others by bisection."""
     a = np.ravel(a)
     edges = bins if hasattr(bins, "shape") else np.array(bins)
-    if isinstance(bins, int):
+    if is_even := isinstance(bins, int | numpy.integer):
         low, high = (np.min(a), np.max(a)) if range is None else range
         empty = low == high
         low, high = np.where(empty, low - 0.5, low), np.where(empty, high + 0.5, high)
         kind = a.dtype if a.dtype.is_float else dt.float64
         edges = np.linspace(low, high, bins + 1).astype(kind.np)
     count = edges.shape[0] - 1
-    if isinstance(bins, int):
+    if is_even:
         steps = (a - edges[0]) / (edges[-1] - edges[0]) * count
         at: Any = np.clip(steps.astype("int64"), 0, count - 1)  # casts of NaN are clipped too
         # The division rounds: an element at an edge may belong to the bin before or behind.

@@ -98,6 +98,11 @@ def held(number: Any, dtype: DType) -> Any:
     raise refused(f"{number} is beyond {dtype}", "give the other operand a wider type: `astype`")
 
 
+def _wide(number: Any) -> Any:
+    """A number to compare integers with: in int64, or infinite where it is beyond int64."""
+    return np.int64(number) if fits(number, dt.int64) else float("inf" if number > 0 else "-inf")
+
+
 def operand(b: Builder, value: Any, dtype: DType) -> Value:
     """An operand as a value of that type."""
     if is_number(value):
@@ -268,8 +273,7 @@ def apply_ufunc(b: Builder, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     if types[-1] is dt.bool_:
         pairs = list(zip(inputs, types, strict=False))
         if any(is_number(x) and not fits(x, t) for x, t in pairs):
-            wide = [np.int64(held(x, dt.int64)) if is_number(x) else x for x in inputs]
-            return apply_ufunc(b, ufunc, wide)
+            return apply_ufunc(b, ufunc, [_wide(x) if is_number(x) else x for x in inputs])
     given = (
         inputs
         if dtypes == types[: len(inputs)]

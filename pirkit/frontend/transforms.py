@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import wraps
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.differentiation import is_differentiable
 from pirkit.diag.errors import ArgumentError, UsageError
+from pirkit.diag.forks import renewed
 from pirkit.dialect.build import Value
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
@@ -38,9 +40,10 @@ Argnums = int | Sequence[int]
 
 PIPELINE: Final = "taylor,expand-gradients,@simplify"
 CACHED_PROGRAMS: Final = 256
-"""Most executables that are cached; then the oldest one is dropped."""
+"""Most executables that are cached; then the least recently used one is dropped."""
 
 _EXECUTABLES: Final[OrderedDict[Hashable, Executable]] = OrderedDict()
+_LOCK: Final = renewed(Lock())
 
 
 @takes_functions("f")
@@ -242,7 +245,10 @@ def _run_program(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
     if exe is None:
         from pirkit.frontend.compile import compile  # noqa: PLC0415  not to record a derivative
 
-        exe = _EXECUTABLES[key] = compile(program, pipeline=PIPELINE)
+        exe = compile(program, pipeline=PIPELINE)
+    with _LOCK:
+        _EXECUTABLES[key] = exe
+        _EXECUTABLES.move_to_end(key)
         if len(_EXECUTABLES) > CACHED_PROGRAMS:
             _EXECUTABLES.popitem(last=False)
     found = exe.run({name: bound_input(leaf) for name, leaf in inputs.items()})

@@ -385,3 +385,16 @@ def test_what_a_class_raises_while_it_is_taken_apart() -> None:
         with pytest.raises(Broken):
             f(inner(x, "broken"))
         assert f(inner(x, "")).tolist() == [1.0, 1.0]
+
+
+def test_a_call_that_raises_gives_its_session_back(monkeypatch):
+    made = []
+    begin = program_session.Session.__init__
+    monkeypatch.setattr(program_session.Session, "__init__", lambda s, p: made.append(begin(s, p)))
+    taken = pirkit.jit(lambda x, i: x[i] * 2)
+    x = np.arange(3.0)
+    for _ in range(4):  # the first two take the general way
+        with pytest.raises(pirkit.PirkitError, match="index"):
+            taken(x, np.array(7))
+        assert taken(x, np.array(1)) == 2
+    assert len(made) == 1

@@ -34,7 +34,7 @@ def gradients(f: Function, *args: Any) -> list[Array]:
 def op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on no sweep goes over a series at once."""
     monkeypatch.setattr(Curves, "holds", lambda *_: False)
-    monkeypatch.setattr(transforms, "_EXECUTABLES", {})
+    monkeypatch.setattr(transforms, "_EXECUTABLES", type(transforms._EXECUTABLES)())
 
 
 def compare(monkeypatch: pytest.MonkeyPatch, f: Function, *args: Any) -> None:

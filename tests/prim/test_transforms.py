@@ -10,6 +10,7 @@ import pytest
 import pirkit
 from pirkit import ops
 from pirkit.diag.errors import ConstraintError, PirkitError, UsageError
+from pirkit.frontend import transforms
 
 X = np.array([0.3, -0.7, 1.1])
 
@@ -229,3 +230,15 @@ def test_what_does_not_depend_on_its_argument_has_no_tangent() -> None:
         value, tangent = pirkit.jvp(lambda _, r=result: r, (ones,), (ones,))
         assert np.shape(tangent) == np.shape(value)
         assert not np.any(np.asarray(tangent))
+
+
+def test_the_program_that_is_used_stays_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: Any = type(transforms._EXECUTABLES)()  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(transforms, "_EXECUTABLES", kept)
+    monkeypatch.setattr(transforms, "CACHED_PROGRAMS", 2)
+    functions: list[Any] = [np.sin, np.cos, np.sin, np.tanh]
+    made: list[Any] = []
+    for f in functions:
+        pirkit.grad(f)(1.0)
+        made += [exe for exe in kept.values() if exe not in made]
+    assert [*kept.values()] == [made[0], made[2]]

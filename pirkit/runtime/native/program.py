@@ -53,8 +53,10 @@ class NativeProgram(ProgramData):
             session = self.session()
         except MemoryError as error:
             raise no_memory(error) from error
-        session.call(arrays, results, others)
-        self.free.append(session)
+        try:
+            session.call(arrays, results, others)
+        finally:
+            self.free.append(session)
         return results
 
     def attempt(
@@ -71,8 +73,10 @@ class NativeProgram(ProgramData):
             session = self.session()
         except MemoryError as error:
             raise no_memory(error) from error
-        has_run = session.attempt(arrays, results)
-        self.free.append(session)
+        try:
+            has_run = session.attempt(arrays, results)
+        finally:
+            self.free.append(session)
         return results if has_run else None
 
     def run_at(self, addresses: Sequence[int] | Array) -> None:
@@ -83,8 +87,10 @@ class NativeProgram(ProgramData):
         rows and aligned, and a result does not lie in the memory of an input.
         """
         session = self.session()
-        session.run_at(addresses)
-        self.free.append(session)
+        try:
+            session.run_at(addresses)
+        finally:
+            self.free.append(session)
 
     def session(self) -> Session:
         """The session of one call; it goes back to `free` when the call has returned."""
