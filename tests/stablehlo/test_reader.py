@@ -218,6 +218,29 @@ def test_a_constant_of_a_megabyte_is_one_line() -> None:
     np.testing.assert_array_equal(weights, numbers)
 
 
+SCATTER = """func.func @main(%x: tensor<2xTYPE>, %u: tensor<1xTYPE>) -> tensor<2xTYPE> {
+  %i = stablehlo.constant dense<0> : tensor<1x1xi32>
+  %0 = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<
+    inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<TYPE>, %b: tensor<TYPE>):
+    %1 = stablehlo.HOW %a, %b : tensor<TYPE>
+    stablehlo.return %1 : tensor<TYPE>
+  }) : (tensor<2xTYPE>, tensor<1x1xi32>, tensor<1xTYPE>) -> tensor<2xTYPE>
+  return %0 : tensor<2xTYPE>
+}"""
+
+
+@pytest.mark.parametrize("how", ["maximum", "minimum"])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_extremes_of_unsigned_numbers_are_scattered(how: str, bits: int) -> None:
+    text = SCATTER.replace("TYPE", f"ui{bits}").replace("HOW", how)
+    x, part = (np.array(v, f"u{bits // 8}") for v in ([1, 2], [1 << (bits - 1)]))
+    wanted = [getattr(np, how)(x[0], part[0]), 2]
+    as_held = (lambda a: a) if bits == 8 else (lambda a: a.view(f"i{bits // 8}"))
+    found = pirkit.stablehlo.load(text)(as_held(x), as_held(part)).numpy()
+    np.testing.assert_array_equal(found.view(x.dtype), wanted)
+
+
 SORT = """%0 = "stablehlo.sort"(%x) <{HOW}> ({
     ^bb0(%a: tensor<f32>, %b: tensor<f32>):
       %1 = stablehlo.compare LT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
