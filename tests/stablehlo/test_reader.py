@@ -241,6 +241,75 @@ def test_extremes_of_unsigned_numbers_are_scattered(how: str, bits: int) -> None
     np.testing.assert_array_equal(found.view(x.dtype), wanted)
 
 
+REDUCE = """func.func @main(%x: tensor<4xTYPE>) -> tensor<TYPE> {
+  %init = stablehlo.constant dense<INIT> : tensor<TYPE>
+  %0 = stablehlo.reduce(%x init: %init) across dimensions = [0] :
+    (tensor<4xTYPE>, tensor<TYPE>) -> tensor<TYPE>
+    reducer(%a: tensor<TYPE>, %b: tensor<TYPE>) { LINE stablehlo.return %c : tensor<TYPE> }
+  return %0 : tensor<TYPE>
+}"""
+WINDOWS = """func.func @main(%x: tensor<4xTYPE>) -> tensor<TYPE> {
+  %init = stablehlo.constant dense<INIT> : tensor<TYPE>
+  %0 = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 4>}> ({
+  ^bb0(%a: tensor<TYPE>, %b: tensor<TYPE>):
+    LINE stablehlo.return %c : tensor<TYPE>
+  }) : (tensor<4xTYPE>, tensor<TYPE>) -> tensor<1xTYPE>
+  %1 = stablehlo.reshape %0 : (tensor<1xTYPE>) -> tensor<TYPE>
+  return %1 : tensor<TYPE>
+}"""
+
+
+@pytest.mark.parametrize("text", [REDUCE, WINDOWS])
+@pytest.mark.parametrize(
+    ("kind", "init", "op", "wanted"),
+    [
+        ("ui32", 2**31, "maximum", -(2**31)),
+        ("ui32", 0, "maximum", 11),
+        ("ui32", 2**31 - 1, "minimum", 3),
+        ("i32", 1, "and", 1),
+        ("i32", -1, "and", 3),
+        ("i32", 5, "", 11),
+    ],
+)
+def test_initial_values_are_combined(text: str, kind: str, init: int, op: str, wanted: int) -> None:
+    line = f"%c = stablehlo.{op} %a, %b : tensor<TYPE>" if op else ""
+    text = text.replace("LINE", line).replace("TYPE", kind).replace("INIT", str(init))
+    text = text if op else text.replace("return %c", "return %b")
+    found = pirkit.stablehlo.load(text)(np.array([3, 7, 7, 11], np.int32)).numpy()
+    assert found == wanted
+
+
+ARGMAX = """func.func @main(%x: tensor<3xf32>) -> (tensor<f32>, tensor<i32>) {
+  %best = stablehlo.constant dense<BEST> : tensor<f32>
+  %at = stablehlo.constant dense<7> : tensor<i32>
+  %i = stablehlo.iota dim = 0 : tensor<3xi32>
+  %0:2 = stablehlo.reduce(%x init: %best), (%i init: %at) across dimensions = [0] :
+    (tensor<3xf32>, tensor<3xi32>, tensor<f32>, tensor<i32>) -> (tensor<f32>, tensor<i32>)
+    reducer(%a: tensor<f32>, %c: tensor<f32>) (%b: tensor<i32>, %d: tensor<i32>) {
+      %1 = stablehlo.compare GT, %a, %c, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %2 = stablehlo.compare NE, %a, %a, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %3 = stablehlo.or %1, %2 : tensor<i1>
+      %4 = stablehlo.compare EQ, %a, %c, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %5 = stablehlo.compare LT, %b, %d, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %6 = stablehlo.and %4, %5 : tensor<i1>
+      %7 = stablehlo.or %3, %6 : tensor<i1>
+      %8 = stablehlo.select %3, %a, %c : tensor<i1>, tensor<f32>
+      %9 = stablehlo.select %7, %b, %d : tensor<i1>, tensor<i32>
+      stablehlo.return %8, %9 : tensor<f32>, tensor<i32>
+    }
+  return %0#0, %0#1 : tensor<f32>, tensor<i32>
+}"""
+
+
+@pytest.mark.parametrize(("best", "wanted"), [("9.0", (9, 7)), ("0xFF800000", (4, 1))])
+def test_the_largest_element_is_compared_with_the_initial_one(best: str, wanted: Any) -> None:
+    program = pirkit.stablehlo.load(ARGMAX.replace("BEST", best))
+    found = program(np.array([1, 4, 2], np.float32))
+    assert tuple(v.numpy() for v in found) == wanted
+    reduces = {op.name for op in program.main.walk()}
+    assert "pd_op.argmax" in reduces
+
+
 SORT = """%0 = "stablehlo.sort"(%x) <{HOW}> ({
     ^bb0(%a: tensor<f32>, %b: tensor<f32>):
       %1 = stablehlo.compare LT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
