@@ -13,6 +13,7 @@ import pirkit.stablehlo
 from pirkit.cli import opt, run
 from pirkit.diag.errors import LimitError, ParseError, PirkitError, UnsupportedError
 from pirkit.dialect.operation import PirOp, span_of
+from pirkit.runtime import dtype as dt
 
 MLP = Path(__file__).parent / "programs" / "mlp.float32.mlir"
 
@@ -308,6 +309,26 @@ def test_the_largest_element_is_compared_with_the_initial_one(best: str, wanted:
     assert tuple(v.numpy() for v in found) == wanted
     reduces = {op.name for op in program.main.walk()}
     assert "pd_op.argmax" in reduces
+
+
+@pytest.mark.parametrize(
+    ("given", "line", "wanted"),
+    [
+        (np.float16(1.01), "reduce_precision %x, format = e8m7", 1.0078125),
+        (dt.bfloat16.np.type(1e10), "reduce_precision %x, format = e5m10", np.inf),
+    ],
+)  # fmt: skip
+def test_roundings_and_signs(given: Any, line: str, wanted: float) -> None:
+    kind = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}[
+        str(given.dtype)
+    ]
+    text = f"""func.func @main(%x: tensor<{kind}>) -> tensor<{kind}> {{
+      %0 = stablehlo.{line} : tensor<{kind}>
+      return %0 : tensor<{kind}>
+    }}"""
+    found = float(pirkit.stablehlo.load(text)(np.asarray(given)).numpy())
+    np.testing.assert_array_equal(found, wanted)
+    assert np.signbit(found) == np.signbit(wanted)
 
 
 SORT = """%0 = "stablehlo.sort"(%x) <{HOW}> ({

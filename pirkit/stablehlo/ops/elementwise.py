@@ -202,8 +202,8 @@ def _(
     name = format or f"e{exponent_bits}m{mantissa_bits}"
     if name not in formats:
         raise b.unsupported(f"to the format {name} has no rule")
-    narrow = formats[name]
-    return x if narrow.itemsize >= x.dtype.itemsize else b.cast(b.cast(x, narrow), x.dtype)
+    narrow = formats[name]  # of equal size, neither of float16 and bfloat16 holds the other
+    return x if narrow.itemsize > x.dtype.itemsize else b.cast(b.cast(x, narrow), x.dtype)
 
 
 @rule("complex")
