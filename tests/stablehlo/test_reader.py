@@ -316,6 +316,11 @@ def test_the_largest_element_is_compared_with_the_initial_one(best: str, wanted:
     [
         (np.float16(1.01), "reduce_precision %x, format = e8m7", 1.0078125),
         (dt.bfloat16.np.type(1e10), "reduce_precision %x, format = e5m10", np.inf),
+        *[(np.array(-0.0, kind), f"{name} %x", -0.0) for kind in ("f2", "f4", "f8")
+          for name in ("sign", "cbrt", "round_nearest_afz")],
+        (np.float32(np.nan), "sign %x", np.nan),
+        (np.float32(-0.3), "round_nearest_afz %x", -0.0),
+        (np.float32(-2.5), "round_nearest_afz %x", -3.0),
     ],
 )  # fmt: skip
 def test_roundings_and_signs(given: Any, line: str, wanted: float) -> None:
