@@ -106,7 +106,9 @@ for _name, _kind in _REDUCED.items():
 
 @writes("cast", "pir.convert_storage")
 def _(w: GraphWriter, op: PirOp) -> Any:
-    return w.node("Cast", w(op.operands[0]), to=TO_ONNX[meta(op.results[0]).dtype])
+    saturates = op.name == "pd_op.cast" or op.attribute("saturate")
+    held = {} if saturates else {"saturate": 0}
+    return w.node("Cast", w(op.operands[0]), to=TO_ONNX[meta(op.results[0]).dtype], **held)
 
 
 @writes("gather_nd")

@@ -76,6 +76,20 @@ def test_a_model_computes_what_the_program_does(
     np.testing.assert_allclose(again, wanted, rtol=rtol)
 
 
+@pytest.mark.parametrize("saturates", [0, 1])
+def test_float8_overflows_as_before(saturates: int) -> None:
+    model = onnx.parser.parse_model(f"""
+<ir_version: 9, opset_import: ["" : 19]>
+g (float[2] x) => (float[2] z) {{
+  y = Cast <to = 17, saturate = {saturates}> (x)
+  z = Cast <to = 1> (y)
+}}""")
+    again = model_of_program(pirkit.onnx.program_of_model(model))
+    x = np.array([1000, 2], np.float32)
+    (found,) = ReferenceEvaluator(again).run(None, {"x": x})
+    np.testing.assert_array_equal(found, [448 if saturates else np.nan, 2])
+
+
 def test_bfloat16_is_computed_in_float32(tmp_path: Path) -> None:
     x = FLOATS.astype(dt.bfloat16.np)
     program = pirkit.trace(ops.sin, x)
