@@ -32,7 +32,7 @@ _SAME: Final = {
     "greater_equal": "GreaterOrEqual", "less_than": "Less", "less_equal": "LessOrEqual",
     "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "bitwise_and": "BitwiseAnd",
     "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor", "where": "Where", "bmm": "MatMul",
-    "shape64": "Shape", "det": "Det", "mish": "Mish",
+    "shape64": "Shape", "det": "Det",
 }  # fmt: skip
 
 _ATTRIBUTES: Final = {
@@ -63,6 +63,10 @@ _LOGICAL: Final = frozenset({"And", "Or", "Xor", "Not"})
 
 _OF_FLOATS: Final = frozenset({"ReduceMean", "ReduceLogSumExp"})
 """Reductions that are written only if their result is floating."""
+
+
+_IDENTITY: Final = 20.0
+"""Above it softplus is its operand, up to rounding of float32: the default `threshold`."""
 
 
 def _same(kind: str, w: GraphWriter, op: PirOp) -> Any:
@@ -237,9 +241,16 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 
 @writes("softplus")
 def _(w: GraphWriter, op: PirOp) -> Any:
-    if op.attribute("beta") != 1.0:
-        raise w.unsupported(op, "has a `beta`")
+    if op.attribute("beta") != 1.0 or op.attribute("threshold") < _IDENTITY:
+        raise w.unsupported(op, "has a `beta`, or a low `threshold`")
     return w.node("Softplus", w(op.operands[0]))
+
+
+@writes("mish")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    if op.attribute("lambda") < _IDENTITY:
+        raise w.unsupported(op, "has a low `lambda`")
+    return w.node("Mish", w(op.operands[0]))
 
 
 @writes("scale")
