@@ -204,6 +204,8 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     if not axes:
         raise w.unsupported(op, "of all elements in a row has no form in ONNX")
     name = w(op.operands[0])
+    if any(meta(op.operands[0]).shape[axis] == UNKNOWN for axis in axes):
+        raise w.unsupported(op, "is along a size that is not known")
     for axis, shift in zip(axes, w.numbers(op, "shifts"), strict=True):
         cut = -shift % max(meta(op.operands[0]).shape[axis], 1)
         ends = (0, cut), (cut, 2**63 - 1)
@@ -371,9 +373,11 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     (axis,) = w.numbers(op, "axis")
     if op.name == "pd_op.split_with_num":
         count = int(op.attribute("num"))
-        sizes = [meta(op.operands[0]).shape[axis] // count] * count
-    else:
-        sizes = w.numbers(op, "sections")
+        found = w.node("Split", w(op.operands[0]), outputs=count, axis=axis, num_outputs=count)
+        return ([found] if count == 1 else list(found),)
+    sizes = w.numbers(op, "sections")
+    if -1 in sizes:
+        raise w.unsupported(op, "has a size that is not stated")
     found = w.node("Split", w(op.operands[0]), w.integers(sizes), outputs=len(sizes), axis=axis)
     return ([found] if len(sizes) == 1 else list(found),)
 

@@ -78,6 +78,59 @@ def test_a_model_computes_what_the_program_does(
     np.testing.assert_allclose(again, wanted, rtol=rtol)
 
 
+UNKNOWN_SIZES: Final = {
+    # name: (the shape, the line that makes %2, the type of %2)
+    "parts": ("?x6", "%1 = pd_op.split_with_num(%0) {num = 2 : i32, axis = 0 : i32} : (TYPE) -> VEC"
+              "\n%2 = pir.slice(%1) {index = 1 : i32} : (VEC) -> TYPE", "?x6"),
+    "rows": ("4x?", "%2, %3, %4 = pd_op.layer_norm(%0) {epsilon = 1.0e-5 : f32, begin_norm_axis ="
+             " 1 : i32} : (TYPE) -> (TYPE, tensor<4xf32>, tensor<4xf32>)", "4x?"),
+    "channels": ("4x?x3", "%2, %3, %4 = pd_op.instance_norm(%0) {epsilon = 1.0e-5 : f32} : (TYPE)"
+                 " -> (TYPE, tensor<?xf32>, tensor<?xf32>)", "4x?x3"),
+}  # fmt: skip
+MODULE: Final = """builtin.module {
+  pir.program @main {
+    %0 = pd_op.data() {name = "x", shape = array<i64: SHAPE>, dtype = #pir.dtype<float32>,
+      place = #pir.place<undefined:0>} : () -> TYPE
+    LINE
+    pir.shadow_output(%2) {output_name = "y"} : (tensor<OUTxf32>) -> ()
+  }
+}"""
+
+
+def with_line(sizes: str, line: str, out: str) -> pirkit.Program:
+    """A program of one op on a float32 tensor ``x``; a ``?`` is a size that is not known."""
+    shape = ", ".join(sizes.replace("?", "-1").split("x"))
+    text = MODULE.replace("LINE", line).replace("SHAPE", shape).replace("OUT", out)
+    text = text.replace("VEC", "!pir.vec<TYPE, TYPE>").replace("TYPE", f"tensor<{sizes}xf32>")
+    return pirkit.loads(text)
+
+
+@pytest.mark.parametrize("name", UNKNOWN_SIZES)
+def test_sizes_that_are_not_known(name: str) -> None:
+    program = with_line(*UNKNOWN_SIZES[name])
+    sizes = [3 if n == "?" else int(n) for n in UNKNOWN_SIZES[name][0].split("x")]
+    sizes[0] = 4  # which two divides
+    x = np.linspace(-2, 3, np.prod(sizes), dtype=np.float32).reshape(sizes)
+    (found,) = ReferenceEvaluator(model_of_program(program)).run(None, {"x": x})
+    wanted = pirkit.compile(program, backend="reference", pipeline="")(x=x)["y"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("%2 = pd_op.roll(%0) {shifts = array<i64: 1>, axis = array<i64: 0>} : (TYPE) -> TYPE",
+         "along a size that is not known"),
+        ("%1 = pd_op.split(%0) {sections = array<i64: 1, -1>, axis = 0 : i32} : (TYPE) -> VEC\n"
+         "%2 = pir.slice(%1) {index = 1 : i32} : (VEC) -> TYPE", "has a size that is not stated"),
+    ],
+)  # fmt: skip
+def test_forms_that_need_a_size_are_refused(line: str, told: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        model_of_program(with_line("?x6", line, "?x6"))
+    assert any(told in text for text in (caught.value.message, *caught.value.notes))
+
+
 @pytest.mark.parametrize("saturates", [0, 1])
 def test_float8_overflows_as_before(saturates: int) -> None:
     model = onnx.parser.parse_model(f"""
