@@ -175,10 +175,15 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 
 @writes("log1p")
 def _(w: GraphWriter, op: PirOp) -> Any:
-    """Kahan's form, which loses nothing near 0: log(u) * x / (u - 1) where u = 1 + x is not 1."""
+    """Kahan's form, which loses nothing near 0: log(u) * x / (u - 1) where u = 1 + x is not 1.
+
+    Where u is x, as of infinity, the quotient is left out.
+    """
     x, one = w(op.operands[0]), w.like(1.0, op.operands[0])
     u = w.node("Add", x, one)
-    found = w.node("Mul", w.node("Log", u), w.node("Div", x, w.node("Sub", u, one)))
+    ratio = w.node("Div", x, w.node("Sub", u, one))
+    ratio = w.node("Where", w.node("Equal", u, x), one, ratio)
+    found = w.node("Mul", w.node("Log", u), ratio)
     return w.node("Where", w.node("Equal", u, one), x, found)
 
 
