@@ -149,7 +149,10 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 @writes("trunc")
 def _(w: GraphWriter, op: PirOp) -> Any:
     x = w(op.operands[0])
-    return w.node("Mul", w.node("Sign", x), w.node("Floor", w.node("Abs", x)))
+    if meta(op.results[0]).dtype.is_integer:
+        return w.node("Identity", x)
+    is_below = w.node("Less", x, w.like(0.0, op.operands[0]))
+    return w.node("Where", is_below, w.node("Ceil", x), w.node("Floor", x))
 
 
 @writes("fmax", "fmin")

@@ -52,6 +52,8 @@ CASES: Final[dict[str, tuple[Callable[..., Any], tuple[Array, ...]]]] = {
         (np.arange(40.0).reshape(1, 2, 5, 4),),
     ),
     "logarithms of large numbers": (ops.log1p, (np.array([np.inf, 1e300, 1e-20, -0.5, np.nan]),)),
+    "signs of zeros": (lambda x: 1.0 / ops.trunc(x), (np.array([-0.0, 0.0, -0.5]),)),
+    "parts of integers": (ops.trunc, (INTS,)),
     "a low threshold": (lambda x: ops.softplus(x, beta=1.0, threshold=1.0), (FLOATS,)),
     "a low lambda": (lambda x: ops.mish(x, **{"lambda": 1.0}), (FLOATS,)),
     "a mean of bools": (lambda x: ops.mean(x, axis=(1,)), (BOOLS,)),
