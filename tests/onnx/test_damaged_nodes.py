@@ -67,7 +67,7 @@ def test_what_is_missing_is_named(
     ],
 )
 def test_numbers_that_do_not_fit_the_shape_are_refused(
-    op: str, shape: list[int], given: list[int] | None, attributes: dict[str, int]
+    op: str, shape: list[int], given: list[int] | None, attributes: dict[str, Any]
 ) -> None:
     listed = [] if given is None else [
         helper.make_tensor("n", TensorProto.INT64, [len(given)], given)]  # fmt: skip
