@@ -1,9 +1,9 @@
 """Branches and loops of ONNX: `If` becomes `pd_op.if`, `Loop` `pd_op.while`.
 
 `Scan`, a `Loop` with outputs of each iteration (scan outputs), and a `Loop` of at most four
-iterations are unrolled; the first two need a known trip count. Functions take the importer, the
-node, its inputs and the values in scope, and give the outputs of the node. A branch whose condition
-is constant is emitted in place.
+iterations that no data ends are unrolled; the first two need a known trip count. Functions take the
+importer, the node, its inputs and the values in scope, and give the outputs of the node. A branch
+whose condition is constant is emitted in place.
 """
 
 from __future__ import annotations
