@@ -1,9 +1,9 @@
 """Branches and loops of ONNX: `If` becomes `pd_op.if`, `Loop` `pd_op.while`.
 
 `Scan`, a `Loop` with outputs of each iteration (scan outputs), and a `Loop` of at most four
-iterations are unrolled; the first two need a known trip count. Functions take the importer, the
-node, its inputs and the values in scope, and give the outputs of the node. A branch whose condition
-is constant is emitted in place.
+iterations that no data ends are unrolled; the first two need a known trip count. Functions take the
+importer, the node, its inputs and the values in scope, and give the outputs of the node. A branch
+whose condition is constant is emitted in place.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def _loop(importer: Any, node: Any, inputs: Sequence[Any], scope: Any) -> tuple[
         if count is None or not always or int(np.ravel(count)[0]) > UNROLLED:
             raise b.unsupported("has outputs of each iteration, and no known trip count",
                                 "export the model with a constant trip count")  # fmt: skip
-        return _unrolled(importer, body, int(np.ravel(count)[0]), state, scope)
+        made = _unrolled(importer, body, int(np.ravel(count)[0]), state, scope)
+        if made is not None:
+            return made
     return _while(importer, body, iterations, condition, state, scope)
 
 
@@ -83,6 +85,10 @@ def _holds(b: Any, condition: Value) -> bool | None:
 
 
 def _unrolled(importer: Any, body: Any, count: int, state: list[Any], scope: Any) -> Any:
+    """The iterations one by one; None if data ends the loop, and it has no outputs of each.
+
+    The ops of the iterations so far are then unused, and are erased at the end of the import.
+    """
     b = importer.b
     stacked: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(state))]
     more = b.const(True, dt.bool_)
@@ -92,7 +98,9 @@ def _unrolled(importer: Any, body: Any, count: int, state: list[Any], scope: Any
         again, *results = importer.graph(body, inner)
         holds = _holds(b, again)
         if holds is None and iteration + 1 < count:
-            raise b.unsupported("ends by data, and has outputs of each iteration or few iterations",
+            if not stacked:
+                return None
+            raise b.unsupported("ends by data, and has outputs of each iteration",
                                 "export the model with a constant trip count")  # fmt: skip
         state, made = results[: len(state)], results[len(state) :]
         for rows, row in zip(stacked, made, strict=True):

@@ -32,7 +32,7 @@ _SAME: Final = {
     "greater_equal": "GreaterOrEqual", "less_than": "Less", "less_equal": "LessOrEqual",
     "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "bitwise_and": "BitwiseAnd",
     "bitwise_or": "BitwiseOr", "bitwise_xor": "BitwiseXor", "where": "Where", "bmm": "MatMul",
-    "shape64": "Shape", "det": "Det", "mish": "Mish",
+    "shape64": "Shape", "det": "Det",
 }  # fmt: skip
 
 _ATTRIBUTES: Final = {
@@ -63,6 +63,10 @@ _LOGICAL: Final = frozenset({"And", "Or", "Xor", "Not"})
 
 _OF_FLOATS: Final = frozenset({"ReduceMean", "ReduceLogSumExp"})
 """Reductions that are written only if their result is floating."""
+
+
+_IDENTITY: Final = 20.0
+"""Above it softplus is its operand, up to rounding of float32: the default `threshold`."""
 
 
 def _same(kind: str, w: GraphWriter, op: PirOp) -> Any:
@@ -106,7 +110,9 @@ for _name, _kind in _REDUCED.items():
 
 @writes("cast", "pir.convert_storage")
 def _(w: GraphWriter, op: PirOp) -> Any:
-    return w.node("Cast", w(op.operands[0]), to=TO_ONNX[meta(op.results[0]).dtype])
+    saturates = op.name == "pd_op.cast" or op.attribute("saturate")
+    held = {} if saturates else {"saturate": 0}
+    return w.node("Cast", w(op.operands[0]), to=TO_ONNX[meta(op.results[0]).dtype], **held)
 
 
 @writes("gather_nd")
@@ -143,7 +149,10 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 @writes("trunc")
 def _(w: GraphWriter, op: PirOp) -> Any:
     x = w(op.operands[0])
-    return w.node("Mul", w.node("Sign", x), w.node("Floor", w.node("Abs", x)))
+    if meta(op.results[0]).dtype.is_integer:
+        return w.node("Identity", x)
+    is_below = w.node("Less", x, w.like(0.0, op.operands[0]))
+    return w.node("Where", is_below, w.node("Ceil", x), w.node("Floor", x))
 
 
 @writes("fmax", "fmin")
@@ -169,10 +178,15 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 
 @writes("log1p")
 def _(w: GraphWriter, op: PirOp) -> Any:
-    """Kahan's form, which loses nothing near 0: log(u) * x / (u - 1) where u = 1 + x is not 1."""
+    """Kahan's form, which loses nothing near 0: log(u) * x / (u - 1) where u = 1 + x is not 1.
+
+    Where u is x, as of infinity, the quotient is left out.
+    """
     x, one = w(op.operands[0]), w.like(1.0, op.operands[0])
     u = w.node("Add", x, one)
-    found = w.node("Mul", w.node("Log", u), w.node("Div", x, w.node("Sub", u, one)))
+    ratio = w.node("Div", x, w.node("Sub", u, one))
+    ratio = w.node("Where", w.node("Equal", u, x), one, ratio)
+    found = w.node("Mul", w.node("Log", u), ratio)
     return w.node("Where", w.node("Equal", u, one), x, found)
 
 
@@ -198,6 +212,8 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     if not axes:
         raise w.unsupported(op, "of all elements in a row has no form in ONNX")
     name = w(op.operands[0])
+    if any(meta(op.operands[0]).shape[axis] == UNKNOWN for axis in axes):
+        raise w.unsupported(op, "is along a size that is not known")
     for axis, shift in zip(axes, w.numbers(op, "shifts"), strict=True):
         cut = -shift % max(meta(op.operands[0]).shape[axis], 1)
         ends = (0, cut), (cut, 2**63 - 1)
@@ -235,9 +251,16 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 
 @writes("softplus")
 def _(w: GraphWriter, op: PirOp) -> Any:
-    if op.attribute("beta") != 1.0:
-        raise w.unsupported(op, "has a `beta`")
+    if op.attribute("beta") != 1.0 or op.attribute("threshold") < _IDENTITY:
+        raise w.unsupported(op, "has a `beta`, or a low `threshold`")
     return w.node("Softplus", w(op.operands[0]))
+
+
+@writes("mish")
+def _(w: GraphWriter, op: PirOp) -> Any:
+    if op.attribute("lambda") < _IDENTITY:
+        raise w.unsupported(op, "has a low `lambda`")
+    return w.node("Mish", w(op.operands[0]))
 
 
 @writes("scale")
@@ -358,9 +381,11 @@ def _(w: GraphWriter, op: PirOp) -> Any:
     (axis,) = w.numbers(op, "axis")
     if op.name == "pd_op.split_with_num":
         count = int(op.attribute("num"))
-        sizes = [meta(op.operands[0]).shape[axis] // count] * count
-    else:
-        sizes = w.numbers(op, "sections")
+        found = w.node("Split", w(op.operands[0]), outputs=count, axis=axis, num_outputs=count)
+        return ([found] if count == 1 else list(found),)
+    sizes = w.numbers(op, "sections")
+    if -1 in sizes:
+        raise w.unsupported(op, "has a size that is not stated")
     found = w.node("Split", w(op.operands[0]), w.integers(sizes), outputs=len(sizes), axis=axis)
     return ([found] if len(sizes) == 1 else list(found),)
 

@@ -75,6 +75,13 @@ def _(w: GraphWriter, op: PirOp) -> Any:
                   **held)  # fmt: skip
 
 
+def _filled(w: GraphWriter, op: PirOp, sizes: Sequence[int], number: float) -> str:
+    """The name of a constant for a scale or a bias that is left out."""
+    if UNKNOWN in sizes:
+        raise w.unsupported(op, "has no scale or no bias, and sizes that are not known")
+    return w.constant(np.full(sizes, number, meta(op.operands[0]).dtype.np))
+
+
 def _require_elements(
     w: GraphWriter, op: PirOp, sizes: list[int], strides: list[int], pads: list[int]
 ) -> None:
@@ -93,9 +100,8 @@ def _(w: GraphWriter, op: PirOp) -> Any:
         raise w.unsupported(op, "is training")
     _is_first(w, op)
     x, mean, variance, scale, bias = op.operand_slots
-    held = meta(mean)
-    given = [w(v) or w.constant(np.full(held.shape, n, held.dtype.np))
-             for v, n in ((scale, 1.0), (bias, 0.0))]  # fmt: skip
+    sizes = meta(mean).shape
+    given = [w(v) or _filled(w, op, sizes, n) for v, n in ((scale, 1.0), (bias, 0.0))]
     out = w.node("BatchNormalization", w(x), *given, w(mean), w(variance),
                  epsilon=op.attribute("epsilon"))  # fmt: skip
     return out, w(mean), w(variance)
@@ -104,9 +110,9 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 @writes("layer_norm")
 def _(w: GraphWriter, op: PirOp) -> Any:
     x, scale, bias = op.operand_slots
-    begin, held = op.attribute("begin_norm_axis"), meta(x)
-    sizes = held.shape[begin:]
-    given = [w.constant(np.ones(sizes, held.dtype.np)) if scale is None else
+    begin = op.attribute("begin_norm_axis")
+    sizes = meta(x).shape[begin:]
+    given = [_filled(w, op, sizes, 1.0) if scale is None else
              w.node("Reshape", w(scale), w.integers(sizes))]  # fmt: skip
     if bias is not None:
         given.append(w.node("Reshape", w(bias), w.integers(sizes)))
@@ -117,9 +123,8 @@ def _(w: GraphWriter, op: PirOp) -> Any:
 @writes("group_norm", "instance_norm")
 def _(w: GraphWriter, op: PirOp) -> Any:
     x, scale, bias = op.operand_slots
-    held = meta(x)
-    given = [w(v) or w.constant(np.full((held.shape[1],), n, held.dtype.np))
-             for v, n in ((scale, 1.0), (bias, 0.0))]  # fmt: skip
+    sizes = meta(x).shape[1:2]
+    given = [w(v) or _filled(w, op, sizes, n) for v, n in ((scale, 1.0), (bias, 0.0))]
     if op.name == "pd_op.instance_norm":
         return w.node("InstanceNormalization", w(x), *given, epsilon=op.attribute("epsilon"))
     _is_first(w, op)

@@ -89,10 +89,10 @@ def reads_data(op: PirOp, index: int) -> bool:
             return True
         for value in follows:
             for use in value.uses:
-                step = (use.operation, use.index)
-                if isinstance(use.operation, PirOp) and step not in seen:
-                    seen.add((use.operation, use.index))
-                    pending.append((use.operation, use.index))
+                user = use.operation
+                if isinstance(user, PirOp) and (step := (user, use.index)) not in seen:
+                    seen.add(step)
+                    pending.append(step)
     return False
 
 

@@ -200,13 +200,13 @@ def _boundary(program: ProgramOp, roles: Roles, seeds: set[SSAValue]) -> int:
     """The index of the first operation of the backward."""
     if roles.forward_ops is not None:
         return roles.forward_ops
-    is_backward = False
+    has_begun = False
     for index, op in enumerate(program.operations):
         if any(r in seeds for r in op.results):
-            if is_backward:
+            if has_begun:
                 return index
         elif not declares(op, SOURCE):
-            is_backward = True
+            has_begun = True
         if any(v in seeds for v in _read(op)):
             return index
     return len(list(program.operations))

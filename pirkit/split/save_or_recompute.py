@@ -239,8 +239,8 @@ class _Cut(Struct):
         fresh = [n for n in dict.fromkeys(needs) if n not in self.gates]
         for need in fresh:
             enter, exit_node = self.network.node(), self.network.node()
-            is_dynamic = self.chooser.contents.can_keep(need)
-            price = self.price * self.chooser.bytes_of(need) if is_dynamic else INFINITE
+            can_keep = self.chooser.contents.can_keep(need)
+            price = self.price * self.chooser.bytes_of(need) if can_keep else INFINITE
             self.network.edge(enter, exit_node, price)
             self.gates[need] = (enter, exit_node)
         return fresh

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, save
 
 import pirkit
 from pirkit.diag.errors import PirkitError
+from pirkit.onnx import program_of_model
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,39 @@ def test_what_is_missing_is_named(
     with pytest.raises(PirkitError, match=told) as caught:
         pirkit.load(str(path))
     assert caught.value.code in ("PK0410", "PK0300")
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "given", "attributes"),
+    [
+        ("Squeeze", [3, 1], [0], {}),
+        ("Squeeze", [1, 1, 3], [0, 0], {}),
+        ("Unsqueeze", [2], [0, 0], {}),
+        ("Flatten", [2, 3], None, {"axis": 9}),
+        ("Flatten", [2, 3], None, {"axis": -3}),
+        ("Split", [3], [1, 1], {}),
+        ("Split", [3], [-1, 4], {}),
+        ("Pad", [2, 3], [1] * 6, {}),
+        ("Tile", [2, 3], [2, 2, 2], {}),
+        ("Reshape", [2, 3], [-1, -1], {}),
+        ("Reshape", [0, 3], [2, 3], {}),
+        ("Reshape", [2, 3], [0, 3], {"allowzero": 1}),
+    ],
+)
+def test_numbers_that_do_not_fit_the_shape_are_refused(
+    op: str, shape: list[int], given: list[int] | None, attributes: dict[str, Any]
+) -> None:
+    listed = [] if given is None else [
+        helper.make_tensor("n", TensorProto.INT64, [len(given)], given)]  # fmt: skip
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x", *(n.name for n in listed)], ["y"], **attributes)], "main",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], listed,
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    with pytest.raises(PirkitError) as caught:
+        program_of_model(model)
+    assert caught.value.code == "PK0410"
 
 
 @pytest.mark.parametrize(("ends", "steps"), [([2], [0]), ([2, 2], [1])])

@@ -168,6 +168,25 @@ g (float x, int64 n) => (float y) {
         assert found == 1.5 * 2**turns
 
 
+@pytest.mark.parametrize("count", [1, 4, 5])
+def test_a_loop_of_few_iterations_that_data_ends(count: int) -> None:
+    model = parser.parse_model(f"""
+<ir_version: 8, opset_import: ["" : 17]>
+g (float x) => (float y) {{
+  n = Constant <value = int64 {{{count}}}> ()
+  t = Constant <value = bool {{1}}> ()
+  y = Loop (n, t, x) <body = b (int64 i, bool c, float v) => (bool d, float w) {{
+    w = Add (v, v)
+    m = Constant <value = float {{10.0}}> ()
+    d = Less (w, m)
+  }}>
+}}""")
+    exe = pirkit.compile(program_of_model(model))
+    for given, turns in ((3.0, 2), (20.0, 1), (0.001, count)):
+        found = exe(x=np.array(given, np.float32))["y"]
+        assert found == np.float32(given) * 2 ** min(turns, count)
+
+
 def test_damaged_files_are_refused(cnn: Any, tmp_path: Path) -> None:
     whole = cnn.SerializeToString()
     damaged = {"empty": b"", "text": b"not a model", "cut": whole[: len(whole) // 2]}

@@ -51,6 +51,11 @@ CASES: Final[dict[str, tuple[Callable[..., Any], tuple[Array, ...]]]] = {
                                      interp_method="nearest", align_corners=False, align_mode=1),
         (np.arange(40.0).reshape(1, 2, 5, 4),),
     ),
+    "logarithms of large numbers": (ops.log1p, (np.array([np.inf, 1e300, 1e-20, -0.5, np.nan]),)),
+    "signs of zeros": (lambda x: 1.0 / ops.trunc(x), (np.array([-0.0, 0.0, -0.5]),)),
+    "parts of integers": (ops.trunc, (INTS,)),
+    "a low threshold": (lambda x: ops.softplus(x, beta=1.0, threshold=1.0), (FLOATS,)),
+    "a low lambda": (lambda x: ops.mish(x, **{"lambda": 1.0}), (FLOATS,)),
     "a mean of bools": (lambda x: ops.mean(x, axis=(1,)), (BOOLS,)),
     "sums of rows": (
         lambda x, i, u: ops.scatter(x, i, u, overwrite=False),
@@ -74,6 +79,73 @@ def test_a_model_computes_what_the_program_does(
     pirkit.save(program, tmp_path / "m.onnx")
     again = pirkit.compile(pirkit.load(tmp_path / "m.onnx"))(**named)["y0"]
     np.testing.assert_allclose(again, wanted, rtol=rtol)
+
+
+UNKNOWN_SIZES: Final = {
+    # name: (the shape, the line that makes %2, the type of %2)
+    "parts": ("?x6", "%1 = pd_op.split_with_num(%0) {num = 2 : i32, axis = 0 : i32} : (TYPE) -> VEC"
+              "\n%2 = pir.slice(%1) {index = 1 : i32} : (VEC) -> TYPE", "?x6"),
+    "rows": ("4x?", "%2, %3, %4 = pd_op.layer_norm(%0) {epsilon = 1.0e-5 : f32, begin_norm_axis ="
+             " 1 : i32} : (TYPE) -> (TYPE, tensor<4xf32>, tensor<4xf32>)", "4x?"),
+    "channels": ("4x?x3", "%2, %3, %4 = pd_op.instance_norm(%0) {epsilon = 1.0e-5 : f32} : (TYPE)"
+                 " -> (TYPE, tensor<?xf32>, tensor<?xf32>)", "4x?x3"),
+}  # fmt: skip
+MODULE: Final = """builtin.module {
+  pir.program @main {
+    %0 = pd_op.data() {name = "x", shape = array<i64: SHAPE>, dtype = #pir.dtype<float32>,
+      place = #pir.place<undefined:0>} : () -> TYPE
+    LINE
+    pir.shadow_output(%2) {output_name = "y"} : (tensor<OUTxf32>) -> ()
+  }
+}"""
+
+
+def with_line(sizes: str, line: str, out: str) -> pirkit.Program:
+    """A program of one op on a float32 tensor ``x``; a ``?`` is a size that is not known."""
+    shape = ", ".join(sizes.replace("?", "-1").split("x"))
+    text = MODULE.replace("LINE", line).replace("SHAPE", shape).replace("OUT", out)
+    text = text.replace("VEC", "!pir.vec<TYPE, TYPE>").replace("TYPE", f"tensor<{sizes}xf32>")
+    return pirkit.loads(text)
+
+
+@pytest.mark.parametrize("name", UNKNOWN_SIZES)
+def test_sizes_that_are_not_known(name: str) -> None:
+    program = with_line(*UNKNOWN_SIZES[name])
+    sizes = [3 if n == "?" else int(n) for n in UNKNOWN_SIZES[name][0].split("x")]
+    sizes[0] = 4  # which two divides
+    x = np.linspace(-2, 3, np.prod(sizes), dtype=np.float32).reshape(sizes)
+    (found,) = ReferenceEvaluator(model_of_program(program)).run(None, {"x": x})
+    wanted = pirkit.compile(program, backend="reference", pipeline="")(x=x)["y"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("%2 = pd_op.roll(%0) {shifts = array<i64: 1>, axis = array<i64: 0>} : (TYPE) -> TYPE",
+         "along a size that is not known"),
+        ("%1 = pd_op.split(%0) {sections = array<i64: 1, -1>, axis = 0 : i32} : (TYPE) -> VEC\n"
+         "%2 = pir.slice(%1) {index = 1 : i32} : (VEC) -> TYPE", "has a size that is not stated"),
+    ],
+)  # fmt: skip
+def test_forms_that_need_a_size_are_refused(line: str, told: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        model_of_program(with_line("?x6", line, "?x6"))
+    assert any(told in text for text in (caught.value.message, *caught.value.notes))
+
+
+@pytest.mark.parametrize("saturates", [0, 1])
+def test_float8_overflows_as_before(saturates: int) -> None:
+    model = onnx.parser.parse_model(f"""
+<ir_version: 9, opset_import: ["" : 19]>
+g (float[2] x) => (float[2] z) {{
+  y = Cast <to = 17, saturate = {saturates}> (x)
+  z = Cast <to = 1> (y)
+}}""")
+    again = model_of_program(pirkit.onnx.program_of_model(model))
+    x = np.array([1000, 2], np.float32)
+    (found,) = ReferenceEvaluator(again).run(None, {"x": x})
+    np.testing.assert_array_equal(found, [448 if saturates else np.nan, 2])
 
 
 def test_bfloat16_is_computed_in_float32(tmp_path: Path) -> None:

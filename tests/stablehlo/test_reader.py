@@ -13,6 +13,7 @@ import pirkit.stablehlo
 from pirkit.cli import opt, run
 from pirkit.diag.errors import LimitError, ParseError, PirkitError, UnsupportedError
 from pirkit.dialect.operation import PirOp, span_of
+from pirkit.runtime import dtype as dt
 
 MLP = Path(__file__).parent / "programs" / "mlp.float32.mlir"
 
@@ -216,6 +217,123 @@ def test_a_constant_of_a_megabyte_is_one_line() -> None:
     program = pirkit.stablehlo.load(body(line, result="tensor<300000xf32>"))
     (weights,) = program.params.values()
     np.testing.assert_array_equal(weights, numbers)
+
+
+SCATTER = """func.func @main(%x: tensor<2xTYPE>, %u: tensor<1xTYPE>) -> tensor<2xTYPE> {
+  %i = stablehlo.constant dense<0> : tensor<1x1xi32>
+  %0 = "stablehlo.scatter"(%x, %i, %u) <{scatter_dimension_numbers = #stablehlo.scatter<
+    inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<TYPE>, %b: tensor<TYPE>):
+    %1 = stablehlo.HOW %a, %b : tensor<TYPE>
+    stablehlo.return %1 : tensor<TYPE>
+  }) : (tensor<2xTYPE>, tensor<1x1xi32>, tensor<1xTYPE>) -> tensor<2xTYPE>
+  return %0 : tensor<2xTYPE>
+}"""
+
+
+@pytest.mark.parametrize("how", ["maximum", "minimum"])
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_extremes_of_unsigned_numbers_are_scattered(how: str, bits: int) -> None:
+    text = SCATTER.replace("TYPE", f"ui{bits}").replace("HOW", how)
+    x, part = (np.array(v, f"u{bits // 8}") for v in ([1, 2], [1 << (bits - 1)]))
+    wanted = [getattr(np, how)(x[0], part[0]), 2]
+    as_held = (lambda a: a) if bits == 8 else (lambda a: a.view(f"i{bits // 8}"))
+    found = pirkit.stablehlo.load(text)(as_held(x), as_held(part)).numpy()
+    np.testing.assert_array_equal(found.view(x.dtype), wanted)
+
+
+REDUCE = """func.func @main(%x: tensor<4xTYPE>) -> tensor<TYPE> {
+  %init = stablehlo.constant dense<INIT> : tensor<TYPE>
+  %0 = stablehlo.reduce(%x init: %init) across dimensions = [0] :
+    (tensor<4xTYPE>, tensor<TYPE>) -> tensor<TYPE>
+    reducer(%a: tensor<TYPE>, %b: tensor<TYPE>) { LINE stablehlo.return %c : tensor<TYPE> }
+  return %0 : tensor<TYPE>
+}"""
+WINDOWS = """func.func @main(%x: tensor<4xTYPE>) -> tensor<TYPE> {
+  %init = stablehlo.constant dense<INIT> : tensor<TYPE>
+  %0 = "stablehlo.reduce_window"(%x, %init) <{window_dimensions = array<i64: 4>}> ({
+  ^bb0(%a: tensor<TYPE>, %b: tensor<TYPE>):
+    LINE stablehlo.return %c : tensor<TYPE>
+  }) : (tensor<4xTYPE>, tensor<TYPE>) -> tensor<1xTYPE>
+  %1 = stablehlo.reshape %0 : (tensor<1xTYPE>) -> tensor<TYPE>
+  return %1 : tensor<TYPE>
+}"""
+
+
+@pytest.mark.parametrize("text", [REDUCE, WINDOWS])
+@pytest.mark.parametrize(
+    ("kind", "init", "op", "wanted"),
+    [
+        ("ui32", 2**31, "maximum", -(2**31)),
+        ("ui32", 0, "maximum", 11),
+        ("ui32", 2**31 - 1, "minimum", 3),
+        ("i32", 1, "and", 1),
+        ("i32", -1, "and", 3),
+        ("i32", 5, "", 11),
+    ],
+)
+def test_initial_values_are_combined(text: str, kind: str, init: int, op: str, wanted: int) -> None:
+    line = f"%c = stablehlo.{op} %a, %b : tensor<TYPE>" if op else ""
+    text = text.replace("LINE", line).replace("TYPE", kind).replace("INIT", str(init))
+    text = text if op else text.replace("return %c", "return %b")
+    found = pirkit.stablehlo.load(text)(np.array([3, 7, 7, 11], np.int32)).numpy()
+    assert found == wanted
+
+
+ARGMAX = """func.func @main(%x: tensor<3xf32>) -> (tensor<f32>, tensor<i32>) {
+  %best = stablehlo.constant dense<BEST> : tensor<f32>
+  %at = stablehlo.constant dense<7> : tensor<i32>
+  %i = stablehlo.iota dim = 0 : tensor<3xi32>
+  %0:2 = stablehlo.reduce(%x init: %best), (%i init: %at) across dimensions = [0] :
+    (tensor<3xf32>, tensor<3xi32>, tensor<f32>, tensor<i32>) -> (tensor<f32>, tensor<i32>)
+    reducer(%a: tensor<f32>, %c: tensor<f32>) (%b: tensor<i32>, %d: tensor<i32>) {
+      %1 = stablehlo.compare GT, %a, %c, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %2 = stablehlo.compare NE, %a, %a, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %3 = stablehlo.or %1, %2 : tensor<i1>
+      %4 = stablehlo.compare EQ, %a, %c, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %5 = stablehlo.compare LT, %b, %d, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      %6 = stablehlo.and %4, %5 : tensor<i1>
+      %7 = stablehlo.or %3, %6 : tensor<i1>
+      %8 = stablehlo.select %3, %a, %c : tensor<i1>, tensor<f32>
+      %9 = stablehlo.select %7, %b, %d : tensor<i1>, tensor<i32>
+      stablehlo.return %8, %9 : tensor<f32>, tensor<i32>
+    }
+  return %0#0, %0#1 : tensor<f32>, tensor<i32>
+}"""
+
+
+@pytest.mark.parametrize(("best", "wanted"), [("9.0", (9, 7)), ("0xFF800000", (4, 1))])
+def test_the_largest_element_is_compared_with_the_initial_one(best: str, wanted: Any) -> None:
+    program = pirkit.stablehlo.load(ARGMAX.replace("BEST", best))
+    found = program(np.array([1, 4, 2], np.float32))
+    assert tuple(v.numpy() for v in found) == wanted
+    reduces = {op.name for op in program.main.walk()}
+    assert "pd_op.argmax" in reduces
+
+
+@pytest.mark.parametrize(
+    ("given", "line", "wanted"),
+    [
+        (np.float16(1.01), "reduce_precision %x, format = e8m7", 1.0078125),
+        (dt.bfloat16.np.type(1e10), "reduce_precision %x, format = e5m10", np.inf),
+        *[(np.array(-0.0, kind), f"{name} %x", -0.0) for kind in ("f2", "f4", "f8")
+          for name in ("sign", "cbrt", "round_nearest_afz")],
+        (np.float32(np.nan), "sign %x", np.nan),
+        (np.float32(-0.3), "round_nearest_afz %x", -0.0),
+        (np.float32(-2.5), "round_nearest_afz %x", -3.0),
+    ],
+)  # fmt: skip
+def test_roundings_and_signs(given: Any, line: str, wanted: float) -> None:
+    kind = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}[
+        str(given.dtype)
+    ]
+    text = f"""func.func @main(%x: tensor<{kind}>) -> tensor<{kind}> {{
+      %0 = stablehlo.{line} : tensor<{kind}>
+      return %0 : tensor<{kind}>
+    }}"""
+    found = float(pirkit.stablehlo.load(text)(np.asarray(given)).numpy())
+    np.testing.assert_array_equal(found, wanted)
+    assert np.signbit(found) == np.signbit(wanted)
 
 
 SORT = """%0 = "stablehlo.sort"(%x) <{HOW}> ({

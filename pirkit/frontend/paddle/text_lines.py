@@ -193,15 +193,15 @@ class Lines:
     def _join_lines(self, start: int, line: str, tail: int) -> tuple[int, str]:
         """Join the lines of an operation: a string attribute may contain line breaks."""
         parts = [line]
-        is_dynamic = _opens_string(line[tail:])
+        in_string = _opens_string(line[tail:])
         at = start + 1
-        while is_dynamic:
+        while in_string:
             if at > len(self.lines):
                 raise ParseError(
                     "the text ends inside a string", code="PK0102", span=Span(self.file, start)
                 )
             parts.append(self.lines[at - 1])
-            is_dynamic ^= _opens_string(parts[-1])
+            in_string ^= _opens_string(parts[-1])
             at += 1
         return at, "\n".join(parts)
 

@@ -86,9 +86,9 @@ class _Cell:
     """
 
     def __init__(self, b: NodeBuilder, kind: str, names: Sequence[str], given: dict[str, Any],
-                 hidden: int, clip: float | None, reset_first: bool) -> None:  # fmt: skip
+                 hidden: int, clip: float | None, resets_product: bool) -> None:  # fmt: skip
         self.b, self.kind, self.hidden, self.clip = b, kind, hidden, clip
-        self.reset_first = reset_first
+        self.resets_product = resets_product
         unknown = [n for n in names if n not in _FUNCTIONS]
         if unknown:
             raise b.unsupported(f"with the function {unknown[0]} has no rule")
@@ -127,7 +127,7 @@ class _Cell:
 
     def gru(self, x: Value, h: Value, c: Value | None) -> tuple[Value, Value | None]:
         b, n = self.b, self.hidden
-        if self.reset_first:
+        if self.resets_product:
             rest = self.recurred(h)
             z = self.call(0, b.add(self.gate(x, 0), self.gate(rest, 0)))
             r = self.call(0, b.add(self.gate(x, 1), self.gate(rest, 1)))
@@ -162,7 +162,7 @@ class _Cell:
 def _unrolled(
     b: NodeBuilder, kind: str, names: Sequence[str], x: Value, given: Mapping[str, Value | None],
     lengths: Value | None, starts: Sequence[Value | None], *, clip: float | None,
-    reset_first: bool, reverse: bool,
+    resets_product: bool, reverse: bool,
 ) -> tuple[Value, list[Value]]:  # fmt: skip
     """The same as `_looped`, with the ops of each step."""
     recurrent, (h0, c0) = given["r"], starts
@@ -175,7 +175,7 @@ def _unrolled(
     for d in range(two):
         own = {k: None if v is None else b.at(v, 0, d) for k, v in given.items()}
         functions = names[d * each : (d + 1) * each]
-        cell = _Cell(b, kind, functions, own, hidden, clip, reset_first)
+        cell = _Cell(b, kind, functions, own, hidden, clip, resets_product)
         zero = b.const(0.0, x.dtype, (batch, hidden))
         h = zero if h0 is None else b.at(h0, 0, d)
         c = None if kind != "LSTM" else zero if c0 is None else b.at(c0, 0, d)
@@ -229,7 +229,7 @@ def _layer(kind: str) -> Callable[..., Any]:
             weights = {"w": w, "r": r, "b": bias, "p": peep}
             whole, ends = _unrolled(
                 b, kind, names, x, weights, lengths, (h0, c0), clip=clip,
-                reset_first=bool(linear_before_reset), reverse=reverse,
+                resets_product=bool(linear_before_reset), reverse=reverse,
             )  # fmt: skip
         if layout:
             whole = b.permute(whole, (2, 0, 1, 3))

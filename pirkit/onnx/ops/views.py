@@ -27,6 +27,9 @@ def _(
         if found is None:
             return b.reshape(x, given)
         wanted = [int(n) for n in found]
+    is_empty = 0 in x.shape or UNKNOWN in x.shape
+    if wanted.count(-1) > 1 or (allowzero and 0 in wanted and not is_empty):
+        raise b.unsupported(f"gives {x.shape} the shape {wanted}, which does not fit")
     if allowzero and 0 in wanted:
         return b.const(0, x.dtype, [0 if n == -1 else n for n in wanted])
     for i, size in enumerate(wanted):
@@ -35,20 +38,28 @@ def _(
     if -1 in wanted and UNKNOWN not in x.shape:
         rest = math.prod(n for n in wanted if n != -1)
         wanted[wanted.index(-1)] = math.prod(x.shape) // rest if rest else 0
-    if 0 in x.shape:
+    if 0 in x.shape and 0 in wanted:
         return b.const(0, x.dtype, wanted)
     return b.reshape(x, wanted)
 
 
 @rule("Flatten")
 def _(b: NodeBuilder, x: Value, axis: int = 1) -> Value:
-    place = axis + x.rank if axis < 0 else axis
+    place = x.rank if axis == x.rank else b.axis(axis, x.rank)
     if UNKNOWN in x.shape[place:]:
         b.static(x)
     columns = math.prod(x.shape[place:])
     if UNKNOWN in x.shape[:place]:
         return b.reshape(x, (-1, columns))
     return b.reshape(x, (math.prod(x.shape[:place]), columns))
+
+
+def _distinct(b: NodeBuilder, axes: Sequence[int], rank: int) -> list[int]:
+    """Axes counted from the front. Raises UnsupportedError (PK0410) for one that is there twice."""
+    dims = [b.axis(a, rank) for a in axes]
+    if len({*dims}) < len(dims):
+        raise b.unsupported(f"names a dimension twice in {list(axes)}")
+    return dims
 
 
 @rule("Squeeze")
@@ -58,7 +69,10 @@ def _(
     listed = b.integers_of(given, "axes") if axes is None else list(axes)
     if listed is None:
         listed = [d for d, n in enumerate(b.static(x)) if n == 1]
-    return b.squeezed(x, [b.axis(a, x.rank) for a in listed])
+    dims = _distinct(b, listed, x.rank)
+    if any(x.shape[d] not in (1, UNKNOWN) for d in dims):
+        raise b.unsupported(f"removes the dimensions {dims} of {x.shape}, not all of size 1")
+    return b.squeezed(x, dims)
 
 
 @rule("Unsqueeze")
@@ -67,7 +81,7 @@ def _(
 ) -> Value:
     listed = (b.integers_of(given, "axes") if axes is None else list(axes)) or []
     rank = x.rank + len(listed)
-    return b.unsqueezed(x, sorted(b.axis(a, rank) for a in listed))
+    return b.unsqueezed(x, sorted(_distinct(b, listed, rank)))
 
 
 @rule("Transpose")
@@ -94,6 +108,8 @@ def _(
         part = -(-length // count)
         sizes = [part] * (count - 1)
         sizes.append(length - sum(sizes))
+    elif min(sizes, default=0) < 0 or x.shape[place] not in (UNKNOWN, sum(sizes)):
+        raise b.unsupported(f"makes parts of {sizes} along dimension {place} of {x.shape}")
     starts = np.cumsum([0, *sizes]).tolist()
     return tuple([b.cut(x, place, s, s + n) for s, n in zip(starts, sizes, strict=False)])
 
@@ -177,6 +193,8 @@ def _(b: NodeBuilder, x: Value, shape: Value) -> Value:
 @rule("Tile")
 def _(b: NodeBuilder, x: Value, repeats: Value) -> Value:
     known = b.evaluated(repeats.ssa)
+    if known is not None and len(known) != x.rank:
+        raise b.unsupported(f"has {len(known)} numbers for {x.rank} dimensions")
     return b.tile(x, repeat_times=repeats if known is None else tuple(map(int, known)))
 
 
@@ -189,6 +207,8 @@ def _(
     widths = list(pads) if pads is not None else b.integers_of(given, "pads") or []
     axes = b.integers_of(along, "axes")
     dims = [b.axis(a, x.rank) for a in (range(x.rank) if axes is None else axes)]
+    if len(widths) != 2 * len(dims):
+        raise b.unsupported(f"has {len(widths)} widths for {len(dims)} dimensions")
     around = [(0, 0)] * x.rank
     for i, d in enumerate(dims):
         around[d] = (widths[i], widths[i + len(dims)])

@@ -76,7 +76,7 @@ def _(
     from_x, from_weight, to = dimension_numbers
     x = b.permute(x, _order(from_x, "b", "f"))
     weight = b.permute(weight, _order(from_weight, "o", "i"))
-    axes = [d + 2 for d, is_retyped in enumerate(turned) if is_retyped]
+    axes = [d + 2 for d, is_reversed in enumerate(turned) if is_reversed]
     weight = b.flip(weight, axis=tuple(axes)) if axes else weight
     if min(batch_group_count, feature_group_count) < 1:
         raise b.malformed("there is at least one group")

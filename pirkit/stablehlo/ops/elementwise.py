@@ -90,10 +90,11 @@ def _(b: HloBuilder, x: Value) -> Value:
 
 @rule("sign")
 def _(b: HloBuilder, x: Value) -> Value:
-    """The sign of NaN is NaN. That of -0 is 0 here, and -0 in StableHLO."""
+    """The sign of NaN is NaN, and that of a zero the zero itself."""
     if b.ins[0].element.startswith("ui"):
         return b.cast(b.apply("not_equal", x, b.filled(0, x.dtype)), x.dtype)
-    return b.apply("sign", x)
+    found = b.apply("sign", x)
+    return b.where(b.equal(x, b.const(0.0, x.dtype)), x, found) if x.dtype.is_float else found
 
 
 @rule("rsqrt")
@@ -110,7 +111,7 @@ def _(b: HloBuilder, x: Value, result_accuracy: Any = None) -> Value:
     safe = b.where(b.greater_than(root, b.const(0.0, wide.dtype)), root, 1.0)
     better = b.subtract(root, (root * safe * safe - size) / (safe * safe * 3.0))
     finite = b.where(b.isfinite(wide), better, size)
-    return b.cast(b.multiply(b.sign(wide), finite), x.dtype)
+    return b.cast(b.copysign(finite, wide), x.dtype)
 
 
 @rule("round_nearest_afz")
@@ -119,7 +120,7 @@ def _(b: HloBuilder, x: Value) -> Value:
     size = b.abs(x)
     below = b.floor(size)
     up = b.greater_equal(b.subtract(size, below), b.const(0.5, x.dtype))
-    return b.multiply(b.sign(x), b.add(below, b.cast(up, x.dtype)))
+    return b.copysign(b.add(below, b.cast(up, x.dtype)), x)
 
 
 @rule("divide")
@@ -202,8 +203,8 @@ def _(
     name = format or f"e{exponent_bits}m{mantissa_bits}"
     if name not in formats:
         raise b.unsupported(f"to the format {name} has no rule")
-    narrow = formats[name]
-    return x if narrow.itemsize >= x.dtype.itemsize else b.cast(b.cast(x, narrow), x.dtype)
+    narrow = formats[name]  # of equal size, neither of float16 and bfloat16 holds the other
+    return x if narrow.itemsize > x.dtype.itemsize else b.cast(b.cast(x, narrow), x.dtype)
 
 
 @rule("complex")

@@ -186,12 +186,15 @@ def _(
 
 def _put(b: HloBuilder, x: Value, at: Value, part: Value, how: str) -> Value:
     """Elements written at indices of the flattened tensor; index ``numel`` is dropped."""
+    if how in ("amax", "amin"):
+        x, part = (b.ordered(v, b.ins[0]) for v in (x, part))
     held = x.dtype
     narrow = how != "assign" and held not in dt.REAL and not held.is_complex
     wide, new = (b.cast(x, dt.int32), b.cast(part, dt.int32)) if narrow else (x, part)
     flat = b.pad(b.reshape(wide, (-1,)), paddings=(0, 1), pad_value=0)
     made = b.put_along_axis(flat, at, b.reshape(new, (-1,)), axis=0, reduce=how)
-    return b.cast(b.reshape(b.cut(made, 0, 0, x.meta.numel), x.shape), held)
+    found = b.cast(b.reshape(b.cut(made, 0, 0, x.meta.numel), x.shape), held)
+    return b.ordered(found, b.ins[0]) if how in ("amax", "amin") else found
 
 
 @rule("select_and_scatter")

@@ -56,10 +56,10 @@ def _solved(
     """
     if how in ("A", "C"):
         x = b.conj(x) if x.dtype.is_complex else x
-    is_retyped = how in ("T", "A", "C")
+    is_transposed = how in ("T", "A", "C")
     if not left:
-        y, is_retyped = _turned(b, y), not is_retyped
-    found = b.triangular_solve(x, y, upper=not lower, transpose=is_retyped, unitriangular=unit)
+        y, is_transposed = _turned(b, y), not is_transposed
+    found = b.triangular_solve(x, y, upper=not lower, transpose=is_transposed, unitriangular=unit)
     return found if left else _turned(b, found)
 
 

@@ -44,7 +44,7 @@ def _(
     operands, inits = values[:count], values[count:]
     if not combiner:
         found = combiner_of(b.node.regions[0])
-        if found is None or count != 1:
+        if found not in _NEUTRAL or count != 1:
             return _by_region(b, operands, inits, dimensions)
         combiner = found
     how = combiner.removeprefix("stablehlo.")
@@ -69,14 +69,22 @@ _NEUTRAL: Final = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": n
                    "xor": 0.0, "and": 1.0}  # fmt: skip
 
 
-def is_neutral(b: HloBuilder, init: Value, how: str) -> bool:
-    """Whether the initial value is the neutral element, which need not be combined at all."""
-    number = b.number_of(init)
-    wanted = _NEUTRAL[how]
-    if init.dtype.is_integer and np.isinf(wanted):
+def is_neutral(b: HloBuilder, init: Value, how: str | None) -> bool:
+    """Whether the initial value is the neutral element, which need not be combined at all.
+
+    Its type is that of the node's first operand.
+    """
+    number, wanted = b.number_of(init), _NEUTRAL.get(how or "")
+    if number is None or wanted is None:
+        return False
+    if init.dtype is dt.bool_:
+        wanted = np.clip(wanted, 0.0, 1.0)
+    elif init.dtype.is_integer:
         bounds = np.iinfo(init.dtype.np)
-        wanted = bounds.min if wanted < 0 else bounds.max
-    return number is not None and number == wanted
+        low, high = (0, -1) if b.ins[0].is_unsigned else (bounds.min, bounds.max)
+        ones = high if b.ins[0].element.startswith("ui") else -1
+        wanted = {"maximum": low, "minimum": high, "and": ones}.get(how or "", wanted)
+    return number == wanted
 
 
 def reduced(b: HloBuilder, x: Value, how: str, dimensions: Sequence[int]) -> Value | None:
@@ -100,11 +108,6 @@ def _by_region(
     b: HloBuilder, operands: Sequence[Value], inits: Sequence[Value], dimensions: Sequence[int]
 ) -> tuple[Value, ...]:
     body = b.node.regions[0]
-    op = _FIRST.get(form_of(body))
-    if op is not None and len(dimensions) == 1:
-        found = _first(b, op, operands, dimensions[0])
-        if found is not None:
-            return found
     size = 1
     for d in dimensions:
         size *= operands[0].shape[d]
@@ -115,7 +118,15 @@ def _by_region(
     def step(left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
         return b.elementwise(body, [*left, *right])
 
-    made = _halved(b, operands, dimensions, step)
+    op = _FIRST.get(form_of(body))
+    made = None
+    if op is not None and len(dimensions) == 1:
+        made = _first(b, op, operands, dimensions[0])
+        first = b.number_of(inits[1])
+        how = "maximum" if op == "argmax" else "minimum"
+        if made is not None and first is not None and first >= 0 and is_neutral(b, inits[0], how):
+            return made
+    made = made or _halved(b, operands, dimensions, step)
     return tuple(b.elementwise(body, [*start, *made]))
 
 

@@ -12,7 +12,6 @@ from pirkit.dialect.build import Value
 from pirkit.runtime import dtype as dt
 from pirkit.stablehlo.hlo_builder import HloBuilder
 from pirkit.stablehlo.nodes import Dense
-from pirkit.stablehlo.ops.elementwise import BINARY
 from pirkit.stablehlo.ops.reductions import is_neutral
 from pirkit.stablehlo.ops.regions import combiner_of
 from pirkit.stablehlo.ops.views import padded
@@ -98,7 +97,7 @@ def _(
     operands, inits = values[:count], values[count:]
     window = Window.of(b, operands[0].rank, window_dimensions, window_strides, base_dilations,
                        window_dilations, padding)  # fmt: skip
-    if how is not None and f"stablehlo.{how}" in BINARY and is_neutral(b, inits[0], how):
+    if how is not None and is_neutral(b, inits[0], how):
         found = _cumulative(b, operands[0], window, how) or _pooled(b, operands[0], window, how)
         if found is not None:
             return found
@@ -112,7 +111,7 @@ def _(
         made = _scan(b, operands, axis, backward, step)
     else:
         made = _combined(b, operands, inits, window, step)
-    if how is not None and is_neutral(b, inits[0], how):
+    if is_neutral(b, inits[0], how):
         return tuple(made)
     return tuple(step([b.expanded(i, m.shape) for i, m in zip(inits, made, strict=True)], made))
 
