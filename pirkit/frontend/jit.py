@@ -43,7 +43,8 @@ Function = Callable[..., Any]
 Array = np.ndarray[Any, Any]
 Names = str | Sequence[str]
 Places = int | Sequence[int]
-"""Numbers of arguments, as ``static_argnums`` has them; negative ones count from the end."""
+"""Numbers of arguments, as ``static_argnums`` has them; negative ones count from the end of the
+signature, or of the call if the signature has ``*args``."""
 
 VERSIONS: Final = 8
 """Programs cached for one signature, which differ in the values that the function captures."""
@@ -379,15 +380,18 @@ def _resolved(
             f"the function has no parameter {sorted(unknown)[0]!r}",
             help=f"its parameters are {', '.join(known)}",
         )  # fmt: skip
-    listed = list(known)
-    beyond = [n for n in numbers if not -len(listed) <= n < len(listed)]
-    if known and beyond and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        raise ArgumentError(
-            f"the function has no argument {beyond[0]}", span=user_span(),
-            help=f"it has {len(listed)}: {', '.join(known)}",
-        )  # fmt: skip
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    also = {listed[n] for n in numbers if -len(listed) <= n < len(listed)}
+    listed = [n for n, p in known.items() if p.kind in (inspect.Parameter.POSITIONAL_ONLY, plain)]
+    if known and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        beyond = [n for n in numbers if not -len(listed) <= n < len(listed)]
+        if beyond:
+            raise ArgumentError(
+                f"the function has no argument {beyond[0]}", span=user_span(),
+                help=f"it has {len(listed)}: {', '.join(listed)}",
+            )  # fmt: skip
+        # A call may leave out arguments with defaults: its own number of them says nothing.
+        numbers = {n % len(listed) for n in numbers}
+    also = {listed[n] for n in numbers if 0 <= n < len(listed)}
     named |= {n for n in also if known[n].kind is plain}
     return frozenset(numbers), frozenset(named)
 

@@ -287,6 +287,24 @@ def test_donated_memory_holds_results() -> None:
     np.testing.assert_allclose(shared, 1)
 
 
+def test_negative_numbers_count_from_the_end_of_the_signature() -> None:
+    def f(x: Any, s: Any = None) -> Any:
+        return x + 1.0 if s is None else x * s
+
+    x = np.ones(3)
+    donating = pirkit.jit(f, donate_argnums=-1)
+    for _ in range(3):  # the last argument of the call is not that of the signature
+        np.testing.assert_array_equal(donating(x).array, 2 * np.ones(3))
+    np.testing.assert_array_equal(x, np.ones(3))
+    static = pirkit.jit(f, static_argnums=-1)
+    np.testing.assert_array_equal(static(x).array, 2 * np.ones(3))
+    np.testing.assert_array_equal(static(x, 3.0).array, 3 * np.ones(3))
+    rest = pirkit.jit(lambda x, *rest: x * rest[-1], static_argnums=-1)
+    np.testing.assert_array_equal(rest(x, [x], 2.0).array, 2 * x)
+    with pytest.raises(UsageError, match="no argument 1"):
+        pirkit.jit(lambda x, *, flag: x, static_argnums=1)
+
+
 def test_donated_memory_is_not_read_under_another_name() -> None:
     """Arrays of one memory need not have a common `base`."""
     f = pirkit.jit(lambda x, y: (x * 2, y + 1), donate_argnums=0)
