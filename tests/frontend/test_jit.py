@@ -267,6 +267,19 @@ def test_out_at_each_call_is_the_native_call(monkeypatch: pytest.MonkeyPatch) ->
     assert len(slow) == 4
 
 
+@pytest.mark.parametrize("shape", [(2,), (2, 2), (1,)])
+def test_arrays_made_while_tracing_keep_the_signs_of_zeros(shape: tuple[int, ...]) -> None:
+    def f(x: Any) -> Any:
+        held = np.zeros(shape)
+        held[-1:] = -0.0
+        return x / held
+
+    found = pirkit.jit(f)(np.ones(shape)).array
+    expected = np.full(shape, np.inf)
+    expected[-1:] = -np.inf
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_donated_memory_holds_results() -> None:
     def step(p: Any, g: Any) -> Any:
         return {k: p[k] - 0.5 * g[k] for k in p}
