@@ -31,7 +31,7 @@ from pirkit.frontend.marshalling import Call
 from pirkit.frontend.numpy_ufuncs import is_number
 from pirkit.frontend.python_calls import check_call
 from pirkit.frontend.recording import OuterValueError
-from pirkit.frontend.surroundings import kind_of
+from pirkit.frontend.surroundings import kind_of, kinds_in
 from pirkit.frontend.tracing import Recorder, Traced, argument, bound_input, leaf_meta, trace
 from pirkit.frontend.transforms import lifted_in
 from pirkit.frontend.unrolled_loops import has_unrolled_loops
@@ -109,7 +109,10 @@ class _Signature(Struct, frozen=True):
     metas: tuple[TensorMeta, ...]
     numbers: tuple[type[Any] | None, ...]
     """Python types of leaves that are numbers."""
-    static: tuple[tuple[Any, type, Any], ...]
+    static: tuple[tuple[Any, Any, Any], ...]
+    """Static arguments: name or number, what `kinds_in` says, value."""
+    fixed: Any
+    """What `kinds_in` says of the static data in ``shape``."""
 
 
 def _jitted(options: Any, function: Function) -> Jitted:
@@ -266,9 +269,9 @@ class Jitted:
         """The program of a call's signature, compiled if there is none that is up to date."""
         labels = _leaf_labels(call, shape)
         metas = tuple([_meta_of(n, leaf) for n, leaf in zip(labels, leaves, strict=True)])
-        static = tuple([(k, kind_of(v), v) for k, v in call.static.items()])
+        static = tuple([(k, kinds_in(v), v) for k, v in call.static.items()])
         numbers = tuple([kind_of(v) if is_number(v) else None for v in leaves])
-        signature = _Signature(shape, metas, numbers, static)
+        signature = _Signature(shape, metas, numbers, static, kinds_in(tree.static_data(shape)))
         with self._lock:
             versions = self._compiled.setdefault(signature, [])
             change = None
@@ -460,7 +463,9 @@ def _changes(
             kinds = ["a tensor" if k is None else f"a Python {k.__name__}" for k in (then, now)]
             found.append(f"argument `{name}`: {kinds[0]} -> {kinds[1]}")
     if known.static != wanted.static:
-        then, now = ({k: v for k, _, v in s.static} for s in (known, wanted))
-        keys = [k for k in {**then, **now} if then.get(k) != now.get(k)]
-        found += [f"static argument {k!r}: {then.get(k)!r} -> {now.get(k)!r}" for k in keys]
+        then, now = ({k: (v, kinds) for k, kinds, v in s.static} for s in (known, wanted))
+        pairs = {k: (then.get(k, (None,)), now.get(k, (None,))) for k in {**then, **now}}
+        found += [
+            f"static argument {k!r}: {a[0]!r} -> {b[0]!r}" for k, (a, b) in pairs.items() if a != b
+        ]
     return found or ["what the function reads from around it has changed"]

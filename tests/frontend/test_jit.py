@@ -184,6 +184,29 @@ def test_one_and_true_are_not_the_same_static() -> None:
     np.testing.assert_allclose(f(X, 1), X)
 
 
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(0.0, -0.0), (np.float32(0.0), np.float32(-0.0)), ((1, 0.0), (1, -0.0)), ((1,), (1.0,)),
+     (complex(1, 0.0), complex(1, -0.0)), (frozenset([0.0]), frozenset([-0.0]))],
+    ids=repr,
+)  # fmt: skip
+def test_values_that_only_compare_equal_get_programs_of_their_own(
+    first: Any, second: Any, fast: bool
+) -> None:
+    """Static arguments, static data of objects, and captured values."""
+    held = [first]
+    uses = {
+        "static": pirkit.jit(lambda x, s: x + len(repr(s)), static_argnums=1),
+        "field": pirkit.jit(lambda m: m.x + len(repr(m.factor))),
+        "captured": pirkit.jit(lambda x: x + len(repr(held[0]))),
+    }
+    for name, f in uses.items():
+        for held[0] in [first] * (3 if fast else 1) + [second, first, second]:
+            args = {"static": (X, held[0]), "field": (Scaled(X, held[0]),), "captured": (X,)}[name]
+            np.testing.assert_allclose(f(*args), X + len(repr(held[0])), err_msg=name)
+
+
 def test_tensors_arrays_and_lists_of_numbers() -> None:
     f = pirkit.jit(lambda x: x * 2)
     for given in (X, pirkit.tensor(X), np.asfortranarray(X), np.repeat(X, 2)[::2], X):
