@@ -323,6 +323,22 @@ def test_donated_memory_holds_results() -> None:
     np.testing.assert_allclose(shared, 1)
 
 
+@pytest.mark.parametrize("strides", [(16, 16), (0, 8), (8, 8), (-16, 16)])
+def test_elements_of_out_in_one_memory_are_refused(strides: tuple[int, int]) -> None:
+    out = np.lib.stride_tricks.as_strided(np.zeros(20)[8:], (2, 3), strides)
+    with pytest.raises(UsageError, match="same memory"):
+        pirkit.jit(lambda x: x * 2)(np.ones((2, 3)), out=out)
+
+
+def test_arrays_of_out_may_lie_between_each_other() -> None:
+    memory = np.zeros((3, 2, 2))
+    out = {"a": memory[..., 0].T, "b": memory[::-1, :, 1].T}
+    given = np.arange(6.0).reshape(2, 3)
+    pirkit.jit(lambda x: {"a": x * 2, "b": x + 1})(given, out=out)
+    np.testing.assert_array_equal(out["a"], given * 2)
+    np.testing.assert_array_equal(out["b"], given + 1)
+
+
 def test_negative_numbers_count_from_the_end_of_the_signature() -> None:
     def f(x: Any, s: Any = None) -> Any:
         return x + 1.0 if s is None else x * s
