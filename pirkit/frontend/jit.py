@@ -29,7 +29,7 @@ from pirkit.frontend.compiled_call import Compiled, compiled_call
 from pirkit.frontend.function_programs import parameter_names
 from pirkit.frontend.marshalling import Call
 from pirkit.frontend.numpy_ufuncs import is_number
-from pirkit.frontend.python_calls import check_call
+from pirkit.frontend.python_calls import check_call, numbers_of, parameters_of
 from pirkit.frontend.recording import OuterValueError
 from pirkit.frontend.surroundings import kind_of, kinds_in
 from pirkit.frontend.tracing import Recorder, Traced, argument, bound_input, leaf_meta, trace
@@ -168,7 +168,7 @@ class Jitted:
         self._static = _resolved(function, static, static_names)
         self._donated = _resolved(function, donate, given)
         self._fast_math = fast_math
-        self._makes_out = "out" not in _parameters(function)
+        self._makes_out = "out" not in parameters_of(function)
         self._compiled: dict[Hashable, list[Compiled]] = {}
         self._signatures: list[tuple[_Signature, list[str]]] = []
         self._reasons: list[str] = []
@@ -358,13 +358,6 @@ def _missed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 # --- signatures ----------------------------------------------------------------------------------
 
 
-def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return {}
-
-
 def _resolved(
     function: Function, places: Places, names: Names
 ) -> tuple[frozenset[int], frozenset[str]]:
@@ -373,9 +366,9 @@ def _resolved(
     A parameter that can be passed both ways is in both sets. Raises ArgumentError (PK0701) for
     unknown ones.
     """
-    numbers = {places} if isinstance(places, int) else set(places)
+    numbers = numbers_of(function, places)
     named = {names} if isinstance(names, str) else set(names)
-    known = _parameters(function)
+    known = parameters_of(function)
     kinds = [p.kind for p in known.values()]
     unknown = named - known.keys() if inspect.Parameter.VAR_KEYWORD not in kinds else set[str]()
     if known and unknown:
@@ -385,15 +378,6 @@ def _resolved(
         )  # fmt: skip
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
     listed = [n for n, p in known.items() if p.kind in (inspect.Parameter.POSITIONAL_ONLY, plain)]
-    if known and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        beyond = [n for n in numbers if not -len(listed) <= n < len(listed)]
-        if beyond:
-            raise ArgumentError(
-                f"the function has no argument {beyond[0]}", span=user_span(),
-                help=f"it has {len(listed)}: {', '.join(listed)}",
-            )  # fmt: skip
-        # A call may leave out arguments with defaults: its own number of them says nothing.
-        numbers = {n % len(listed) for n in numbers}
     also = {listed[n] for n in numbers if 0 <= n < len(listed)}
     named |= {n for n in also if known[n].kind is plain}
     return frozenset(numbers), frozenset(named)
