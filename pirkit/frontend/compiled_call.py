@@ -50,7 +50,7 @@ from pirkit.runtime.tensor.dense import DenseTensor
 
 Array = np.ndarray[Any, Any]
 
-_WORK: Final = 1000
+_WORK: Final[Any] = 1000
 """How far to search for an element that two arrays share; beyond it, they count as sharing one."""
 
 

@@ -210,7 +210,7 @@ def _stand_in(b: Recorder, like: Value) -> Value:
 
 
 def _zero_like(y: Any) -> Any:
-    return y.b.zeros_like(y) if isinstance(y, Value) else 0.0
+    return cast(Recorder, y.b).zeros_like(y) if isinstance(y, Value) else 0.0
 
 
 def _value(b: Recorder, given: Any) -> Value:

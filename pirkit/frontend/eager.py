@@ -187,7 +187,7 @@ def _hashable(value: Any) -> Any:
 
     `==` does not tell 0.0 from -0.0: text stands for a number that may be a negative zero.
     """
-    kind = type(value)
+    kind: Any = type(value)
     if kind is float:
         return value if value or copysign(1.0, value) > 0.0 else "-0.0"
     if kind is list:
@@ -199,7 +199,7 @@ def _hashable(value: Any) -> Any:
 
 def _lists_floats(values: Iterable[Any]) -> bool:
     """Whether there is a list of numbers whose key does not tell 0.0 from -0.0."""
-    lists = [v for v in values if isinstance(v, list | tuple)]
+    lists: list[Any] = [v for v in values if isinstance(v, list | tuple)]
     return not _SIGNED.isdisjoint(map(type, _each(lists)))
 
 

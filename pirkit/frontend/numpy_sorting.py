@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -71,7 +71,7 @@ def take(
     if mode not in ("raise", "clip", "wrap"):
         raise refused(f"`take` with mode={mode!r}", "the modes are raise, clip and wrap")
     if isinstance(indices, Value) and indices.dtype.is_integer:
-        indices = b.places(indices)
+        indices = cast(Any, b.places(indices))
     if mode == "clip":
         indices = np.clip(indices, 0, x.shape[axis] - 1)
     elif mode == "wrap":

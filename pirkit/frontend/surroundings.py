@@ -34,8 +34,8 @@ MOST_BYTES: Final = 1 << 14
 _PLAIN: Final = (
     bool, int, float, complex, str, bytes, range, slice, type(None), frozenset, np.generic, np.dtype
 )  # fmt: skip
-_FLOATS: Final = (float, np.floating)
-_COMPLEX: Final = (complex, np.complexfloating)
+_FLOATS: Final[tuple[type[Any], ...]] = (float, np.floating)
+_COMPLEX: Final[tuple[type[Any], ...]] = (complex, np.complexfloating)
 _FIXED: Final = (tuple, frozenset)
 _RECORDS: Final = (SimpleNamespace, Namespace, threading.local)
 """Classes of libraries whose attributes are the user's."""
@@ -332,9 +332,9 @@ def kinds_in(value: Any) -> Any:
     if kind is int or kind is str:
         return kind
     if isinstance(value, _FLOATS):
-        return kind if value else (kind, repr(value))
+        return kind if value else (kind, repr(cast(Any, value)))
     if isinstance(value, _COMPLEX):
-        return kind, repr(value)
+        return kind, repr(cast(Any, value))
     if isinstance(value, _FIXED):
         items = map(kinds_in, cast("tuple[Any, ...]", value))
         return kind, tuple(items) if isinstance(value, tuple) else frozenset(items)
