@@ -279,6 +279,10 @@ class Builder:
         """``x`` as another element type."""
         return x if x.dtype is dtype else self("pd_op.cast", x, dtype=dtype)
 
+    def places(self, x: Value) -> Value:
+        """Integers as indices: those of few bits, which no op takes as indices, as int64."""
+        return x if x.dtype in dt.INTS else self.cast(x, dt.int64)
+
     def wide(self, x: Value) -> Value:
         """``x`` in float32 if it has half precision."""
         return self.cast(x, dt.float32) if x.dtype in (dt.float16, dt.bfloat16) else x

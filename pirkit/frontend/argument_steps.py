@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from pirkit.frontend.generated_code import value_of
 from pirkit.frontend.marshalling import Ways, is_like, reader
-from pirkit.frontend.surroundings import Place, kind_of
+from pirkit.frontend.surroundings import Place, kind_of, kinds_in
 from pirkit.frontend.tree import CONTAINERS, LEAF, Shape
 from pirkit.runtime.native.program_ir import MAX_AXES
 from pirkit.runtime.native.tree_call import Arguments
@@ -106,7 +106,7 @@ def _take(steps: list[Step], shape: Shape, found: Step, leaves: Any, order: Sequ
 def _parts(held: Any, flatten: Callable[[Any], tuple[Any, Any]], extra: Any) -> Any:
     """The parts of an object of a registered class; None if its static data is not ``extra``."""
     parts, found = flatten(held)
-    return tuple(parts) if found == extra else None
+    return tuple(parts) if found == extra and kinds_in(found) == kinds_in(extra) else None
 
 
 class _Places(Struct):

@@ -228,6 +228,8 @@ def _place(device: Any) -> Place:
 def _asarray(obj: Any, *, dtype: DTypeLike | None = None, copy: bool | None = None) -> DenseTensor:
     wanted = None if dtype is None else element_type(dtype).np
     if isinstance(obj, DenseTensor):
+        if copy is False and wanted not in (None, obj.dtype.np):
+            raise ValueError(f"a {obj.dtype} tensor as {wanted} is a copy, which `copy=False` bars")
         return obj.astype(wanted or obj.dtype) if not copy else DenseTensor(_copied(obj, wanted))
     return DenseTensor(_known(np.array(obj, dtype=wanted, copy=copy)))
 

@@ -24,7 +24,7 @@ from pirkit.runtime.dtype import BY_NAME, DType, bfloat16
 
 Array = np.ndarray[Any, Any]
 
-_DAMAGE: Final = (
+DAMAGE: Final = (
     EOFError,
     KeyError,
     MemoryError,
@@ -46,9 +46,9 @@ def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Ar
     """The arrays of a ``.npz`` file by name.
 
     ``dtypes`` names the true dtype of members that numpy cannot store (bfloat16 is stored as its
-    bits in uint16). Raises ArtifactError for a missing file (PK0506), and for a damaged one, one
-    with pickled objects, or with two members of one name (PK0507); LimitError (PK0302) for a file
-    that unpacks to far more than its own size.
+    bits in uint16). Raises ArtifactError for a file that is missing or must not be read (PK0506),
+    and for a damaged one, one with pickled objects, or with two members of one name (PK0507);
+    LimitError (PK0302) for a file that unpacks to far more than its own size.
     """
     try:
         status = os.stat(path)
@@ -62,9 +62,9 @@ def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Ar
                 raise _damaged(path, f"it has two arrays of the name {twice[0]!r}")
         with np.load(path, allow_pickle=False) as held:
             arrays = {name: np.asarray(held[name]) for name in held.files}
-    except FileNotFoundError as error:
+    except (FileNotFoundError, PermissionError) as error:
         raise unreadable(path, error) from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise _damaged(path, str(error)) from error
     for name, dtype in (dtypes or {}).items():
         if name in arrays:
@@ -75,16 +75,16 @@ def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Ar
 def read_npy(path: str) -> Array:
     """The array of a ``.npy`` file.
 
-    Raises ArtifactError for a missing file (PK0506), and for a damaged one or one of objects
-    (PK0507).
+    Raises ArtifactError for a file that is missing or must not be read (PK0506), and for a damaged
+    one or one of objects (PK0507).
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise _damaged(path, "it is no regular file", "npy")
         return np.asarray(np.load(path, allow_pickle=False))
-    except FileNotFoundError as error:
+    except (FileNotFoundError, PermissionError) as error:
         raise unreadable(path, error) from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise _damaged(path, str(error), "npy") from error
 
 
@@ -99,8 +99,11 @@ def write_npz(path: str, arrays: Mapping[str, Array]) -> None:
         name: array.view(np.uint16) if array.dtype == bfloat16.np else array
         for name, array in arrays.items()
     }
-    with atomic_write(path) as file:
-        np.savez(file, **storable)  # pyright: ignore[reportArgumentType]
+    # Not `np.savez`, which takes arrays named `file` or `allow_pickle` as its own parameters.
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in storable.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def _damaged(path: str, why: str, suffix: str = "npz") -> ArtifactError:

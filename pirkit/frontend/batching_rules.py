@@ -368,7 +368,7 @@ def _embedding(one: OneRow) -> Any:
     b, rows = one.b, one.meta(1).shape[0]
     if not one.operands[1].rows:
         return one.emit([one.value(0), one.operands[1].value])
-    ids = b.reshape(one.value(0), (one.count, -1, 1))
+    ids = b.reshape(b.places(one.value(0)), (one.count, -1, 1))
     inside = b.where(ids < 0, b("pd_op.full", shape=(), value=rows, dtype=ids.dtype), ids)
     taken = b.gather_nd(one.value(1), _paired(one, inside))
     if (padding := one.attrs["padding_idx"]) != -1:

@@ -161,6 +161,10 @@ def _read_json(path: Path) -> dict[str, Any]:
             code="PK0501",
             span=Span(str(path), error.lineno, error.colno),
         ) from error
+    except RecursionError as error:
+        raise ArtifactError(
+            f"{path} is nested too deep", code="PK0501", span=Span(str(path))
+        ) from error
     if not isinstance(held, dict):
         raise ArtifactError(f"{path} holds no table", code="PK0602", span=Span(str(path)))
     return cast("dict[str, Any]", held)

@@ -17,6 +17,7 @@ import numpy as np
 from pirkit.diag.errors import MismatchError
 from pirkit.frontend.captured_case import Case, Tolerance, open_case
 from pirkit.frontend.case_steps import SOURCES, Comparison
+from pirkit.frontend.python_calls import require
 from pirkit.lowering.prim import default_pipeline
 
 Array = np.ndarray[Any, Any]
@@ -53,8 +54,10 @@ def check_case(
     `pirkit.compile` for the backend.
 
     Numbers that differ are no exception: the report says ``FAIL``. Raises InputError for a damaged
-    case, and whatever compiling or running it raises.
+    case, CallError (PK0701) for an unknown source, and whatever compiling or running it raises.
     """
+    require(source in SOURCES, f"a case has no programs `{source}`",
+            f"a source is one of {', '.join(SOURCES)}")  # fmt: skip
     start = time.perf_counter()
     case = open_case(folder)
     report = Report(case.name, tolerance=case.tolerance.rtol)

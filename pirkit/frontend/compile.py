@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, overload
 
 import numpy as np
 
-from pirkit.diag.errors import ArgumentError, NotNativeError, PassError, UsageError, VerifyError
+from pirkit.diag.errors import ArgumentError, NotNativeError, PassError, VerifyError
 from pirkit.diag.gc_pause import importing
 from pirkit.diag.settings import SETTINGS, check_choices, chosen
 from pirkit.diag.unheard_log import log
@@ -250,12 +250,13 @@ def _in_pages(array: Array) -> Array:
 def _fused_by(fused: str | None) -> str:
     """The executor of fused kernels, from the argument, the environment or the default.
 
-    Raises UsageError for an unknown name: PK0700 if it is the argument, PK0705 in the environment.
+    Raises ArgumentError (PK0701) for an unknown name, UsageError (PK0705) for one in the
+    environment.
     """
     wanted = fused or chosen("PIRKIT_FUSED") or NATIVE
     if wanted not in FUSED_BY:
         names = ", ".join(f"`{name}`" for name in FUSED_BY)
-        raise UsageError(
+        raise ArgumentError(
             f"nothing called `{wanted}` runs fused kernels", help=f"`fused` is one of {names}"
         )
     return wanted

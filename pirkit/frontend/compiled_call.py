@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from pirkit.diag.once import cached_property
 from pirkit.dialect.operation import PirOp
@@ -50,6 +49,9 @@ from pirkit.runtime.tensor.buffer import address_of, is_numpy
 from pirkit.runtime.tensor.dense import DenseTensor
 
 Array = np.ndarray[Any, Any]
+
+_WORK: Final[Any] = 1000
+"""How far to search for an element that two arrays share; beyond it, they count as sharing one."""
 
 
 @dataclass(eq=False)
@@ -225,11 +227,11 @@ class Compiled:
             is_array = is_numpy(target) and target.flags.writeable
             if not is_array or target.shape != meta.shape or target.dtype != meta.dtype.np:
                 raise wrong_call(f"`{name}` is no writable array of {meta}", "take `numpy.empty`")
-        if any(np.may_share_memory(a, b) for a, b in combinations(targets, 2)):
+        if any(np.may_share_memory(a, b, _WORK) for a, b in combinations(targets, 2)):
             raise wrong_call(
                 "two arrays of `out` lie in the same memory", "take one for each result"
             )
-        if any(np.ptp(byte_bounds(t)) < t.nbytes for t in targets):
+        if any(map(_overlaps_itself, targets)):
             raise wrong_call("elements of an array of `out` lie in the same memory", "take a copy")
         native = self.whole.native
         shared = any(np.may_share_memory(t, a) for t in targets for a in arrays)
@@ -242,6 +244,20 @@ class Compiled:
         for target, made in zip(targets, found, strict=True):
             np.copyto(target, made.array)
         return out
+
+
+def _overlaps_itself(array: Array) -> bool:
+    """Whether elements of an array lie in the same memory, or whether that is not plain.
+
+    Slices and transposes have axes of which each steps over all that is inside it.
+    """
+    reach = array.itemsize
+    axes = zip(map(abs, array.strides), array.shape, strict=True)
+    for stride, size in sorted(axes) if array.size else ():
+        if size > 1 and stride < reach:
+            return True
+        reach += stride * (size - 1)
+    return False
 
 
 def _alone(arrays: Sequence[Array]) -> list[bool]:

@@ -46,8 +46,9 @@ class Config:
 
     @contextmanager
     def __call__(self, **settings: Any) -> Generator[Config]:
-        """Settings for the body of a ``with`` statement, in this thread."""
-        texts = {name: _text(_known(name), value) for name, value in settings.items()}
+        """Settings for the body of a ``with`` statement, in this thread; None changes nothing."""
+        known = {_known(name): value for name, value in settings.items()}
+        texts = {s.name: _text(s, value) for s, value in known.items() if value is not None}
         outer = setting(SETTINGS["log_level"].variable)
         with (
             overridden({SETTINGS[name].variable: text for name, text in texts.items()}),

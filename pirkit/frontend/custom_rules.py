@@ -22,7 +22,7 @@ from pirkit.dialect.operation import PirOp
 from pirkit.frontend import tree
 from pirkit.frontend.known_values import STAND_INS
 from pirkit.frontend.numpy_ufuncs import is_number
-from pirkit.frontend.python_calls import require
+from pirkit.frontend.python_calls import numbers_of, require
 from pirkit.frontend.tracing import Recorder
 from pirkit.frontend.transforms import lifted_in
 from pirkit.frontend.user_line import user_span
@@ -57,12 +57,14 @@ class _Custom:
         require(callable(fun), f"a rule belongs to a function, not to a {type(fun).__name__}",
                 "write `@pirkit.custom_vjp` above it")  # fmt: skip
         self.fun = fun
-        numbers = nondiff_argnums
+        self.nondiff = numbers_of(fun, nondiff_argnums)
+        require(min(self.nondiff, default=0) >= 0,
+                "the function has `*args`, so no argument is the last one",
+                "give `nondiff_argnums` that are not negative")  # fmt: skip
         self._depth = ContextVar("depth", default=0)
-        self.nondiff = {numbers} if isinstance(numbers, int) else set(numbers)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs:  # rules take arguments by position
+        if kwargs or len(args) <= max(self.nondiff, default=-1):  # rules take all by position
             bound = signature(self.fun).bind(*args, **kwargs)
             bound.apply_defaults()
             args = bound.args
@@ -154,7 +156,7 @@ class custom_jvp(_Custom):
             y = self.fun(*self._whole_of(fixed, primals))
             pairs = zip(rules, tangents, strict=True)
             terms = [rule(t, y, *primals) for rule, t in pairs if rule is not None]
-            return y, sum(terms[1:], terms[0])
+            return y, sum(terms[1:], terms[0]) if terms else tree.mapped(_zero_like, y)
 
         self.jvp = jvp
 
@@ -205,6 +207,10 @@ def _stand_in(b: Recorder, like: Value) -> Value:
     made = b("pd_op.assign", b.zeros_like(like))
     STAND_INS.add(cast(PirOp, made.ssa.owner))
     return made
+
+
+def _zero_like(y: Any) -> Any:
+    return cast(Recorder, y.b).zeros_like(y) if isinstance(y, Value) else 0.0
 
 
 def _value(b: Recorder, given: Any) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import count
 
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import Block, Operation, SSAValue
@@ -16,25 +17,30 @@ def write_dot(module: mlir.ModuleOp) -> str:
     """The text in the DOT language; each program and each region is a cluster."""
     lines = ["digraph pirkit {", "  node [shape=box, fontname=monospace];"]
     numbers: dict[Operation, int] = {}
+    clusters = count()
     for program in module.ops:
         if isinstance(program, ProgramOp):
-            lines += _cluster(program.block, f"@{program.symbol}", numbers, "  ")
+            lines += _cluster(program.block, f"@{program.symbol}", numbers, clusters, "  ")
     lines.append("}")
     return "\n".join(lines) + "\n"
 
 
-def _cluster(block: Block, label: str, numbers: dict[Operation, int], indent: str) -> Iterator[str]:
+def _cluster(
+    block: Block, label: str, numbers: dict[Operation, int], clusters: Iterator[int], indent: str
+) -> Iterator[str]:
     """The lines of a block; ``numbers`` gets a number for each operation, which names its box."""
-    yield f"{indent}subgraph cluster_{len(numbers)} {{ label={json.dumps(label)};"
+    yield f"{indent}subgraph cluster_{next(clusters)} {{ label={_quoted(label)};"
     for op in block.ops:
         if declares(op, TERMINATOR):
             continue
         number = numbers.setdefault(op, len(numbers))
-        yield f"{indent}  n{number} [label={json.dumps(_label(op))}];"
+        yield f"{indent}  n{number} [label={_quoted(_label(op))}];"
         for value in op.operands:
             yield from _edge(value, number, numbers, indent)
         for index, region in enumerate(bodies(op)):
-            yield from _cluster(region.block, f"{op.name} {index}", numbers, indent + "  ")
+            yield from _cluster(
+                region.block, f"{op.name} {index}", numbers, clusters, indent + "  "
+            )
     yield f"{indent}}}"
 
 
@@ -43,7 +49,12 @@ def _edge(
 ) -> Iterator[str]:
     owner = value.owner
     if isinstance(owner, Operation) and owner in numbers:
-        yield f"{indent}  n{numbers[owner]} -> n{number} [label={json.dumps(str(value.type))}];"
+        yield f"{indent}  n{numbers[owner]} -> n{number} [label={_quoted(str(value.type))}];"
+
+
+def _quoted(label: str) -> str:
+    """A string of the DOT language."""
+    return json.dumps(label, ensure_ascii=False)
 
 
 def _label(op: Operation) -> str:

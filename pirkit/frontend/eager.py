@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from importlib import import_module
 from inspect import Signature
+from math import copysign
 from operator import is_
 from threading import local
 from typing import Any, Final, cast
@@ -24,6 +25,7 @@ from pirkit.frontend.active_trace import ACTIVE
 from pirkit.frontend.calls import Arguments, sort_arguments
 from pirkit.frontend.python_calls import require
 from pirkit.frontend.signatures import signature_of
+from pirkit.frontend.surroundings import kinds_in
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import KERNEL_FAULTS, Binding
@@ -44,6 +46,11 @@ Run = Callable[[Any], Result]
 
 REMEMBERED: Final = 1024
 """Bound calls that one op caches in a thread; when there are more, it forgets all of them."""
+
+_SIGNED: Final = frozenset(
+    {float, complex, np.float16, np.float32, np.float64, np.complex64, np.complex128}
+)
+"""Types of numbers that have a negative zero."""
 
 LIBRARY: Final = KernelLibrary()
 """The kernels of eager ops: those of the CPU."""
@@ -133,7 +140,7 @@ class EagerOp:
         given = [args[i] for i in at]
         present = [t for t in tensors if t is not None]
         in_order = len(given) == len(tensors) == len(present) and all(map(is_, given, tensors))
-        if key is not None and in_order:
+        if key is not None and in_order and not _lists_floats((*args, *keywords.values())):
             quick = self._calls.quick
             if len(quick) >= REMEMBERED:
                 quick.clear()
@@ -154,7 +161,7 @@ class EagerOp:
 
     def _run(self, metas: tuple[Meta | None, ...], attrs: dict[str, Any]) -> Run:
         """The cached run of a call, or a new one."""
-        key = (metas, tuple(attrs.items()))
+        key = (metas, tuple(attrs.items()), tuple(map(kinds_in, attrs.values())))
         bound = self._calls.bound
         run = bound.get(key)
         if run is None:
@@ -176,10 +183,24 @@ def _function_of(name: str) -> EagerOp:
 
 
 def _hashable(value: Any) -> Any:
-    """A part of a key; a traced value becomes a list, which is not hashable."""
-    if hasattr(value, "__pirkit_call__"):
-        return [value]
-    return tuple(cast("list[Any]", value)) if type(value) is list else value
+    """A part of a key; a traced value becomes a list, which is not hashable.
+
+    `==` does not tell 0.0 from -0.0: text stands for a number that may be a negative zero.
+    """
+    kind: Any = type(value)
+    if kind is float:
+        return value if value or copysign(1.0, value) > 0.0 else "-0.0"
+    if kind is list:
+        return tuple(cast("list[Any]", value))
+    if kind in _SIGNED:
+        return repr(value)
+    return [value] if hasattr(value, "__pirkit_call__") else value
+
+
+def _lists_floats(values: Iterable[Any]) -> bool:
+    """Whether there is a list of numbers whose key does not tell 0.0 from -0.0."""
+    lists: list[Any] = [v for v in values if isinstance(v, list | tuple)]
+    return not _SIGNED.isdisjoint(map(type, _each(lists)))
 
 
 def _each(values: Iterable[Any]) -> Iterator[Any]:

@@ -326,13 +326,21 @@ def save(
                 f"`save` knows no format of the suffix `{suffix}`",
                 f"name the file {', '.join(_SUFFIXES)} or .onnx, or give `format=`")  # fmt: skip
         format = _SUFFIXES.get(suffix, "mlir")
+    require(format in WRITERS,
+            f"there is no format `{format}`",
+            f"formats are {', '.join(WRITERS)}, and `auto`")  # fmt: skip
     text = WRITERS[format](program.module)
+    stored = [*_parameter_metas(program.module)] if format == "paddle-json" else []
+    missing = [m for m in stored if m not in program.params] if program.params else []
+    require(not missing,
+            f"the program has no weight for its parameter `{''.join(missing[:1])}`",
+            "set it in `program.params`, or empty that to write the program alone")  # fmt: skip
     if params is not None:  # first, as weights may be refused
         _save_params(os.fspath(params), program.params)
     write_file(name, text)
     if format == "paddle-json" and program.params:
-        stored = {m: program.params[m] for m in _parameter_metas(program.module)}
-        _write_params(str(Path(name).with_suffix(".pdiparams")), stored)
+        weights = {m: program.params[m] for m in stored}
+        _write_params(str(Path(name).with_suffix(".pdiparams")), weights)
 
 
 def write_file(path: str, text: str) -> None:

@@ -11,6 +11,8 @@ import zipfile
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from pirkit.frontend.arrays import DAMAGE
+
 _PICKLE_HELP: Final = (
     "pirkit never unpickles files; write weights with `safetensors`, and give them with --params"
 )
@@ -48,7 +50,7 @@ def _zip_with(pattern: str) -> Callable[[bytes], bool]:
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 return any(re.search(pattern, name) for name in archive.namelist())
-        except zipfile.BadZipFile:
+        except DAMAGE:
             return False
 
     return test

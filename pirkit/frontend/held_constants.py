@@ -39,9 +39,10 @@ def _written(b: Builder, like: Value, array: np.ndarray[Any, Any]) -> Value | No
     """An array as constants; None if it is to stay an input."""
     if not like.dtype.is_float or not array.size or not np.isfinite(array).all():
         return None
-    if (array == array.flat[0]).all():
+    bits = array.view(f"u{array.itemsize}")  # by which 0.0 and -0.0 differ
+    if (bits == bits.flat[0]).all():
         return b.const(float(array.flat[0]), like.dtype, like.shape)
-    if array.ndim != 2 or array.shape[1] > MOST_COLUMNS or not (array == array[:1]).all():
+    if array.ndim != 2 or array.shape[1] > MOST_COLUMNS or not (bits == bits[:1]).all():
         return None
     columns = [b.const(float(v), like.dtype, (array.shape[0], 1)) for v in array[0]]
     return b.concat(columns, axis=1)

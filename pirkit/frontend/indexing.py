@@ -105,7 +105,7 @@ def _gathered(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value:
     if len(wanted) == 1 and isinstance(parts[wanted[0]], Value):
         index, axis = parts[wanted[0]], wanted[0]
         if index.dtype.is_integer:
-            found = b.gather(x, b.reshape(index, (-1,)), axis=axis)
+            found = b.gather(x, b.reshape(b.places(index), (-1,)), axis=axis)
             return b.reshape(found, (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
     try:
         flat = traced_positions(b, x.shape, parts)

@@ -29,9 +29,9 @@ from pirkit.frontend.compiled_call import Compiled, compiled_call
 from pirkit.frontend.function_programs import parameter_names
 from pirkit.frontend.marshalling import Call
 from pirkit.frontend.numpy_ufuncs import is_number
-from pirkit.frontend.python_calls import check_call
+from pirkit.frontend.python_calls import check_call, numbers_of, parameters_of
 from pirkit.frontend.recording import OuterValueError
-from pirkit.frontend.surroundings import kind_of
+from pirkit.frontend.surroundings import kind_of, kinds_in
 from pirkit.frontend.tracing import Recorder, Traced, argument, bound_input, leaf_meta, trace
 from pirkit.frontend.transforms import lifted_in
 from pirkit.frontend.unrolled_loops import has_unrolled_loops
@@ -43,7 +43,8 @@ Function = Callable[..., Any]
 Array = np.ndarray[Any, Any]
 Names = str | Sequence[str]
 Places = int | Sequence[int]
-"""Numbers of arguments, as ``static_argnums`` has them; negative ones count from the end."""
+"""Numbers of arguments, as ``static_argnums`` has them; negative ones count from the end of the
+signature, or of the call if the signature has ``*args``."""
 
 VERSIONS: Final = 8
 """Programs cached for one signature, which differ in the values that the function captures."""
@@ -108,7 +109,10 @@ class _Signature(Struct, frozen=True):
     metas: tuple[TensorMeta, ...]
     numbers: tuple[type[Any] | None, ...]
     """Python types of leaves that are numbers."""
-    static: tuple[tuple[Any, type, Any], ...]
+    static: tuple[tuple[Any, Any, Any], ...]
+    """Static arguments: name or number, what `kinds_in` says, value."""
+    fixed: Any
+    """What `kinds_in` says of the static data in ``shape``."""
 
 
 def _jitted(options: Any, function: Function) -> Jitted:
@@ -164,7 +168,7 @@ class Jitted:
         self._static = _resolved(function, static, static_names)
         self._donated = _resolved(function, donate, given)
         self._fast_math = fast_math
-        self._makes_out = "out" not in _parameters(function)
+        self._makes_out = "out" not in parameters_of(function)
         self._compiled: dict[Hashable, list[Compiled]] = {}
         self._signatures: list[tuple[_Signature, list[str]]] = []
         self._reasons: list[str] = []
@@ -265,9 +269,9 @@ class Jitted:
         """The program of a call's signature, compiled if there is none that is up to date."""
         labels = _leaf_labels(call, shape)
         metas = tuple([_meta_of(n, leaf) for n, leaf in zip(labels, leaves, strict=True)])
-        static = tuple([(k, kind_of(v), v) for k, v in call.static.items()])
+        static = tuple([(k, kinds_in(v), v) for k, v in call.static.items()])
         numbers = tuple([kind_of(v) if is_number(v) else None for v in leaves])
-        signature = _Signature(shape, metas, numbers, static)
+        signature = _Signature(shape, metas, numbers, static, kinds_in(tree.static_data(shape)))
         with self._lock:
             versions = self._compiled.setdefault(signature, [])
             change = None
@@ -354,13 +358,6 @@ def _missed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 # --- signatures ----------------------------------------------------------------------------------
 
 
-def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return {}
-
-
 def _resolved(
     function: Function, places: Places, names: Names
 ) -> tuple[frozenset[int], frozenset[str]]:
@@ -369,9 +366,9 @@ def _resolved(
     A parameter that can be passed both ways is in both sets. Raises ArgumentError (PK0701) for
     unknown ones.
     """
-    numbers = {places} if isinstance(places, int) else set(places)
+    numbers = numbers_of(function, places)
     named = {names} if isinstance(names, str) else set(names)
-    known = _parameters(function)
+    known = parameters_of(function)
     kinds = [p.kind for p in known.values()]
     unknown = named - known.keys() if inspect.Parameter.VAR_KEYWORD not in kinds else set[str]()
     if known and unknown:
@@ -379,15 +376,9 @@ def _resolved(
             f"the function has no parameter {sorted(unknown)[0]!r}",
             help=f"its parameters are {', '.join(known)}",
         )  # fmt: skip
-    listed = list(known)
-    beyond = [n for n in numbers if not -len(listed) <= n < len(listed)]
-    if known and beyond and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        raise ArgumentError(
-            f"the function has no argument {beyond[0]}", span=user_span(),
-            help=f"it has {len(listed)}: {', '.join(known)}",
-        )  # fmt: skip
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    also = {listed[n] for n in numbers if -len(listed) <= n < len(listed)}
+    listed = [n for n, p in known.items() if p.kind in (inspect.Parameter.POSITIONAL_ONLY, plain)]
+    also = {listed[n] for n in numbers if 0 <= n < len(listed)}
     named |= {n for n in also if known[n].kind is plain}
     return frozenset(numbers), frozenset(named)
 
@@ -456,7 +447,9 @@ def _changes(
             kinds = ["a tensor" if k is None else f"a Python {k.__name__}" for k in (then, now)]
             found.append(f"argument `{name}`: {kinds[0]} -> {kinds[1]}")
     if known.static != wanted.static:
-        then, now = ({k: v for k, _, v in s.static} for s in (known, wanted))
-        keys = [k for k in {**then, **now} if then.get(k) != now.get(k)]
-        found += [f"static argument {k!r}: {then.get(k)!r} -> {now.get(k)!r}" for k in keys]
+        then, now = ({k: (v, kinds) for k, kinds, v in s.static} for s in (known, wanted))
+        pairs = {k: (then.get(k, (None,)), now.get(k, (None,))) for k in {**then, **now}}
+        found += [
+            f"static argument {k!r}: {a[0]!r} -> {b[0]!r}" for k, (a, b) in pairs.items() if a != b
+        ]
     return found or ["what the function reads from around it has changed"]

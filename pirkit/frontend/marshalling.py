@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from pirkit.frontend.generated_code import function_of
-from pirkit.frontend.surroundings import Place, same
+from pirkit.frontend.surroundings import Place, kind_of, kinds_in, same
 from pirkit.frontend.tree import CONTAINERS, LEAF, Node, Shape
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.program import NativeProgram
@@ -122,7 +122,7 @@ def caller(
         given = placed[where] if isinstance(where, int) else f"kwargs[{where!r}]"
         held = code.variable(given)
         known = code.name(value)
-        code.require(f"{held} is {known} or (type({held}) is type({known}) and {held} == {known})")
+        code.require(f"{held} is {known} or ({_equal(code, held, known, value)})")
     found: list[str] = []
     places = iter([i for i in range(total) if i not in static])
     for shape in positions:
@@ -305,11 +305,19 @@ def _take(code: _Code, shape: Shape, expression: str, found: list[str]) -> None:
     code.variables += 1
     both, other = f"v{code.variables}", f"x{code.variables}"
     code.lines.append(f"{both}, {other} = {code.name(CONTAINERS[kind].flatten)}({held})")
-    code.require(f"{other} == {code.name(extra)}")
+    code.require(_equal(code, other, code.name(extra), extra))
     listed = code.variable(f"list({both})")
     code.require(f"len({listed}) == {len(parts)}")
     for index, part in enumerate(parts):
         _take(code, part, f"{listed}[{index}]", found)
+
+
+def _equal(code: _Code, held: str, known: str, value: Any) -> str:
+    """The condition that a variable equals a known value, also in what `==` does not compare."""
+    kinds = kinds_in(value)
+    if kinds is kind_of(value):
+        return f"type({held}) is type({known}) and {held} == {known}"
+    return f"{held} == {known} and {code.name(kinds_in)}({held}) == {code.name(kinds)}"
 
 
 def _key(code: _Code, key: Any) -> str:

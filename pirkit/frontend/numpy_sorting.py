@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -89,6 +89,8 @@ def take(
     x, axis = (b.reshape(x, (-1,)), 0) if axis is None else (x, normalize_axis_index(axis, x.rank))
     if mode not in ("raise", "clip", "wrap"):
         raise refused(f"`take` with mode={mode!r}", "the modes are raise, clip and wrap")
+    if isinstance(indices, Value) and indices.dtype.is_integer:
+        indices = cast(Any, b.places(indices))
     if mode == "clip":
         indices = np.clip(indices, 0, x.shape[axis] - 1)
     elif mode == "wrap":
@@ -110,8 +112,7 @@ def _take_along_axis(b: Builder, x: Any, indices: Any, axis: int | None = -1) ->
         raise refused(
             f"`take_along_axis` of {x.shape} at {places.shape}", "indices have as many axes"
         )
-    if places.dtype not in dt.INTS:
-        places = b.cast(places, dt.int64)
+    places = b.places(places)
     ones = [tuple(1 if i == axis else s for i, s in enumerate(v.shape)) for v in (x, places)]
     shape = list(np.broadcast_shapes(*ones))
     for each, size in ((0, x.shape[axis]), (1, places.shape[axis])):

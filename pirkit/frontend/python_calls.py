@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from pirkit.diag.errors import CallError
+from pirkit.diag.errors import ArgumentError, CallError
 from pirkit.frontend.user_line import user_span
 
 P = ParamSpec("P")
@@ -62,6 +62,35 @@ def _bound(
         raise CallError(
             f"`{name}`: {error}", span=user_span(), help=f"it is `{name}{signature}`"
         ) from error
+
+
+def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a function by name; none for a C function without a signature."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def numbers_of(function: Callable[..., Any], places: int | Sequence[int]) -> set[int]:
+    """Numbers of arguments, with negative ones counted from the end of the signature.
+
+    A call may leave out arguments with defaults, so its own number of them says nothing. Numbers of
+    a function with ``*args`` or without a signature stay as they are. Raises ArgumentError (PK0701)
+    for an argument that the function does not have.
+    """
+    numbers = {places} if isinstance(places, int) else {*places}
+    known = parameters_of(function).values()
+    if not known or any(p.kind is p.VAR_POSITIONAL for p in known):
+        return numbers
+    listed = [p.name for p in known if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    beyond = [n for n in numbers if not -len(listed) <= n < len(listed)]
+    if beyond:
+        raise ArgumentError(
+            f"the function has no argument {beyond[0]}", span=user_span(),
+            help=f"it has {len(listed)}: {', '.join(listed)}",
+        )  # fmt: skip
+    return {n % len(listed) for n in numbers}
 
 
 def require(is_right: bool, problem: str, help: str) -> None:

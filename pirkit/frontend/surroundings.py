@@ -34,6 +34,9 @@ MOST_BYTES: Final = 1 << 14
 _PLAIN: Final = (
     bool, int, float, complex, str, bytes, range, slice, type(None), frozenset, np.generic, np.dtype
 )  # fmt: skip
+_FLOATS: Final[tuple[type[Any], ...]] = (float, np.floating)
+_COMPLEX: Final[tuple[type[Any], ...]] = (complex, np.complexfloating)
+_FIXED: Final = (tuple, frozenset)
 _RECORDS: Final = (SimpleNamespace, Namespace, threading.local)
 """Classes of libraries whose attributes are the user's."""
 _THIRD_PARTY: Final = """
@@ -313,12 +316,29 @@ def same(now: Any, then: Any, version: int | None = None) -> bool:
         return version is None or now.version == version
     if not isinstance(then, _PLAIN) or kind_of(now) is not kind_of(then):
         return False
-    return bool(now == then) or (now != now and then != then)  # NaN is unchanged
+    if now == then:
+        return kinds_in(now) == kinds_in(then)
+    return now != now and then != then  # NaN is unchanged
 
 
 def kind_of(value: Any) -> type[Any]:
     """The class of an object, typed for the type checker."""
     return cast("type[Any]", type(value))
+
+
+def kinds_in(value: Any) -> Any:
+    """What `==` does not compare: the types of a value and its items, and the signs of zeros."""
+    kind = kind_of(value)
+    if kind is int or kind is str:
+        return kind
+    if isinstance(value, _FLOATS):
+        return kind if value else (kind, repr(cast(Any, value)))
+    if isinstance(value, _COMPLEX):
+        return kind, repr(cast(Any, value))
+    if isinstance(value, _FIXED):
+        items = map(kinds_in, cast("tuple[Any, ...]", value))
+        return kind, tuple(items) if isinstance(value, tuple) else frozenset(items)
+    return kind
 
 
 def _names(code: CodeType) -> Iterator[str]:

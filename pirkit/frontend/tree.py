@@ -257,6 +257,18 @@ def rebuilt(shape: Shape, leaves: Iterator[Any]) -> Any:
     return CONTAINERS[node.kind].unflatten(node.extra, parts)
 
 
+def static_data(shape: Shape) -> tuple[Any, ...]:
+    """The static data of the objects in a tree; that of a dict, its keys, is left out."""
+    todo: list[Any] = [shape]
+    found: list[Any] = []
+    for each in todo:
+        if type(each) is Node:
+            todo += each.parts
+            if each.extra is not None and each.kind is not dict:
+                found.append(each.extra)
+    return tuple(found)
+
+
 def paths(shape: Shape, start: str = "") -> list[str]:
     """How messages spell each leaf: ``['w'][0]``."""
     if shape is None:

@@ -184,6 +184,29 @@ def test_one_and_true_are_not_the_same_static() -> None:
     np.testing.assert_allclose(f(X, 1), X)
 
 
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(0.0, -0.0), (np.float32(0.0), np.float32(-0.0)), ((1, 0.0), (1, -0.0)), ((1,), (1.0,)),
+     (complex(1, 0.0), complex(1, -0.0)), (frozenset([0.0]), frozenset([-0.0]))],
+    ids=repr,
+)  # fmt: skip
+def test_values_that_only_compare_equal_get_programs_of_their_own(
+    first: Any, second: Any, fast: bool
+) -> None:
+    """Static arguments, static data of objects, and captured values."""
+    held = [first]
+    uses = {
+        "static": pirkit.jit(lambda x, s: x + len(repr(s)), static_argnums=1),
+        "field": pirkit.jit(lambda m: m.x + len(repr(m.factor))),
+        "captured": pirkit.jit(lambda x: x + len(repr(held[0]))),
+    }
+    for name, f in uses.items():
+        for held[0] in [first] * (3 if fast else 1) + [second, first, second]:
+            args = {"static": (X, held[0]), "field": (Scaled(X, held[0]),), "captured": (X,)}[name]
+            np.testing.assert_allclose(f(*args), X + len(repr(held[0])), err_msg=name)
+
+
 def test_tensors_arrays_and_lists_of_numbers() -> None:
     f = pirkit.jit(lambda x: x * 2)
     for given in (X, pirkit.tensor(X), np.asfortranarray(X), np.repeat(X, 2)[::2], X):
@@ -267,6 +290,19 @@ def test_out_at_each_call_is_the_native_call(monkeypatch: pytest.MonkeyPatch) ->
     assert len(slow) == 4
 
 
+@pytest.mark.parametrize("shape", [(2,), (2, 2), (1,)])
+def test_arrays_made_while_tracing_keep_the_signs_of_zeros(shape: tuple[int, ...]) -> None:
+    def f(x: Any) -> Any:
+        held = np.zeros(shape)
+        held[-1:] = -0.0
+        return x / held
+
+    found = pirkit.jit(f)(np.ones(shape)).array
+    expected = np.full(shape, np.inf)
+    expected[-1:] = -np.inf
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_donated_memory_holds_results() -> None:
     def step(p: Any, g: Any) -> Any:
         return {k: p[k] - 0.5 * g[k] for k in p}
@@ -285,6 +321,40 @@ def test_donated_memory_holds_results() -> None:
     np.testing.assert_allclose(found["w"], 1 - 0.5 * X)
     np.testing.assert_allclose(found["b"], 1 - X)
     np.testing.assert_allclose(shared, 1)
+
+
+@pytest.mark.parametrize("strides", [(16, 16), (0, 8), (8, 8), (-16, 16)])
+def test_elements_of_out_in_one_memory_are_refused(strides: tuple[int, int]) -> None:
+    out = np.lib.stride_tricks.as_strided(np.zeros(20)[8:], (2, 3), strides)
+    with pytest.raises(UsageError, match="same memory"):
+        pirkit.jit(lambda x: x * 2)(np.ones((2, 3)), out=out)
+
+
+def test_arrays_of_out_may_lie_between_each_other() -> None:
+    memory = np.zeros((3, 2, 2))
+    out = {"a": memory[..., 0].T, "b": memory[::-1, :, 1].T}
+    given = np.arange(6.0).reshape(2, 3)
+    pirkit.jit(lambda x: {"a": x * 2, "b": x + 1})(given, out=out)
+    np.testing.assert_array_equal(out["a"], given * 2)
+    np.testing.assert_array_equal(out["b"], given + 1)
+
+
+def test_negative_numbers_count_from_the_end_of_the_signature() -> None:
+    def f(x: Any, s: Any = None) -> Any:
+        return x + 1.0 if s is None else x * s
+
+    x = np.ones(3)
+    donating = pirkit.jit(f, donate_argnums=-1)
+    for _ in range(3):  # the last argument of the call is not that of the signature
+        np.testing.assert_array_equal(donating(x).array, 2 * np.ones(3))
+    np.testing.assert_array_equal(x, np.ones(3))
+    static = pirkit.jit(f, static_argnums=-1)
+    np.testing.assert_array_equal(static(x).array, 2 * np.ones(3))
+    np.testing.assert_array_equal(static(x, 3.0).array, 3 * np.ones(3))
+    rest = pirkit.jit(lambda x, *rest: x * rest[-1], static_argnums=-1)
+    np.testing.assert_array_equal(rest(x, [x], 2.0).array, 2 * x)
+    with pytest.raises(UsageError, match="no argument 1"):
+        pirkit.jit(lambda x, *, flag: x, static_argnums=1)
 
 
 def test_donated_memory_is_not_read_under_another_name() -> None:

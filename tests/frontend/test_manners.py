@@ -143,6 +143,9 @@ def test_settings_hold_inside_a_with_statement() -> None:
         assert allowed_threads() == 1
         with pirkit.config(fused="native"):
             assert (pirkit.config.threads, pirkit.config.fused) == (1, "native")
+        with pirkit.config(threads=None, fused=None, cache_dir=None):
+            assert (pirkit.config.threads, pirkit.config.fused) == (1, "nest")
+            assert pirkit.config.cache_dir != "None"
         assert "fused='nest'" in repr(pirkit.config)
     assert allowed_threads() == before
     with pirkit.threads(1):

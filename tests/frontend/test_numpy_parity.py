@@ -158,8 +158,10 @@ INDICES: Final = (
 ).split("  ")
 
 
-def test_traced_integers_index_any_axis() -> None:
-    given = (CUBE, np.array([1, 0]), np.array([[2], [-1]]), 1)
+@pytest.mark.parametrize("dtype", ["int64", "int8", "uint8"])
+def test_traced_integers_index_any_axis(dtype: str) -> None:
+    last = 1 if dtype == "uint8" else -1
+    given = (CUBE, np.array([1, 0], dtype), np.array([[2], [last]], dtype), 1)
 
     def every(x: Any, i: Any, j: Any, k: Any) -> list[Any]:
         return [eval(f"x[{t}]", {"x": x, "i": i, "j": j, "k": k}) for t in INDICES]
@@ -167,6 +169,13 @@ def test_traced_integers_index_any_axis() -> None:
     want = every(*given)
     for name, found, y in zip(INDICES, pirkit.jit(every)(*given), want, strict=True):
         np.testing.assert_array_equal(found, y, err_msg=name)
+
+
+@pytest.mark.parametrize("mode", ["raise", "clip", "wrap"])
+def test_take_at_indices_of_few_bits(mode: Any) -> None:
+    x, i = np.arange(300.0), np.array([0, 255], np.uint8)
+    found = pirkit.jit(lambda x, i: pnp.take(x, i, mode=mode))(x, i)
+    np.testing.assert_array_equal(found, x[i])
 
 
 @pytest.mark.parametrize("index", ["i + 5", "0, i + 5", "i - 5"])

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 import pirkit
+import pirkit.numpy as pnp
 from pirkit.diag.errors import PassError, RuntimeFault, UnsupportedError
 from pirkit.dialect.text import print_mlir
 from pirkit.frontend.compile import compile
@@ -232,3 +233,11 @@ def test_an_array_of_pirkit_is_saved_for_paddle(suffix: str, tmp_path: Path) -> 
     again = pirkit.load(tmp_path / f"p{suffix}")
     found = (pirkit.compile(p)(x=X, n=np.array([3])) for p in (program, again))
     np.testing.assert_equal(*found)
+
+
+def test_asarray_without_a_copy_keeps_the_element_type() -> None:
+    x = pirkit.tensor(np.ones(3))
+    assert pnp.asarray(x, copy=False) is x
+    assert pnp.asarray(x, dtype="float64", copy=False) is x
+    with pytest.raises(ValueError, match="copy"):
+        pnp.asarray(x, dtype="float32", copy=False)

@@ -116,6 +116,22 @@ def other_shape_at_a_continue(x: Any) -> Any:
     return x
 
 
+def matched(x: Any) -> Any:
+    match x.sum():  # here
+        case 0 | 1:
+            return x
+        case _:
+            return -x
+
+
+def guarded(x: Any) -> Any:
+    match x:
+        case y if y.sum() > 0:  # here
+            return y
+        case _:
+            return -x
+
+
 def growing(x: Any) -> Any:
     while x.sum() < 10:  # here
         x = np.concatenate([x, x])
@@ -305,6 +321,8 @@ REFUSED: Final[dict[Callable[..., Any], tuple[str, str, str]]] = {
     attribute_written: ("PK0709", "assignment to `self.last`", "return it"),
     attribute_appended: ("PK0709", "`self.seen.append()`", "return it"),
     set_written: ("PK0709", "`seen`, a set, is written", "lists, tuples and dicts"),
+    matched: ("PK0709", "a `match`", "`elif`"),
+    guarded: ("PK0709", "a `match`", "`elif`"),
     array_written: ("PK0706", "assignment to elements", "pirkit.where"),
     raised: ("PK0709", "`raise` in a branch", "`assert`"),
     tried: ("PK0709", "inside a `try`", "out of it"),
@@ -385,6 +403,16 @@ def test_plain_python_may_do_all_of_it() -> None:
                 out.append(x * k)
             except ValueError:
                 continue
+        match (len(out), x):
+            case (2, y) if len(out) == 2:
+                out.append(y * 2)
+            case _:
+                pass
+        match len(out):
+            case 3:
+                out.pop()
+            case _:
+                pass
         seen = {len(out)}
         seen.add(5)
         return out[-1] * len(seen)

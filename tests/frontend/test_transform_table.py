@@ -12,7 +12,7 @@ import pytest
 
 import pirkit
 from pirkit import ops
-from pirkit.diag.errors import PirkitError, TraceError, UnsupportedError
+from pirkit.diag.errors import PirkitError, TraceError, UnsupportedError, UsageError
 from pirkit.frontend.transforms import Function
 
 X: Final = np.array([0.3, -0.7, 1.1])
@@ -576,6 +576,27 @@ def test_rules_for_each_argument() -> None:
 
     f.defjvps(lambda t, z, x, y: 5.0 * t, None)
     np.testing.assert_allclose(pirkit.grad(lambda x: f(x, x).sum())(X), np.full(3, 5.0))
+    f.defjvps(None, None)
+    np.testing.assert_allclose(pirkit.grad(lambda x: f(x, x).sum())(X), np.zeros(3))
+
+
+@pytest.mark.parametrize("number", [1, -1])
+def test_rules_get_arguments_without_derivatives_by_their_numbers(number: int) -> None:
+    def f(x: Any, mode: Any = "twice") -> Any:
+        return x * 2 if mode == "twice" else x
+
+    forward = pirkit.custom_jvp(f, nondiff_argnums=number)
+    forward.defjvp(lambda mode, given, tangents: (f(*given, mode), 5.0 * tangents[0]))
+    backward = pirkit.custom_vjp(f, nondiff_argnums=(number,))
+    backward.defvjp(lambda x, mode: (f(x, mode), None), lambda mode, held, ct: (5.0 * ct,))
+    for rule in (forward, backward):
+        for args in ((), ("once",)):
+            np.testing.assert_allclose(rule(X, *args), f(X, *args))
+            found = pirkit.grad(lambda x, args=args, rule=rule: rule(x, *args).sum())(X)
+            np.testing.assert_allclose(found, np.full(3, 5.0))
+    for wrong in (f, lambda *rest: rest[0]):
+        with pytest.raises(UsageError, match="no argument"):
+            pirkit.custom_jvp(wrong, nondiff_argnums=-3)
 
 
 # --- arguments ---

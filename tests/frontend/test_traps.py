@@ -454,3 +454,16 @@ def test_operators_ask_for_no_attribute_that_is_missing(monkeypatch: pytest.Monk
     monkeypatch.setattr(TracedValue, "__getattr__", asked)
     x = np.ones(3, np.float32)
     pirkit.trace(lambda a, b: (np.tanh(a + b) * 2.0 - a[0] * b.T).sum(axis=0).mean(), x, x)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda v: ops.full(shape=[2], value=v), lambda v: ops.scale(pirkit.tensor(-X), v),
+     lambda v: ops.scale(pirkit.tensor(-X), scale=np.float32(v)),
+     lambda v: ops.assign_value([2], "float64", [1, v])],
+    ids=["full", "scale", "numpy", "list"],
+)  # fmt: skip
+def test_eager_ops_tell_zeros_of_different_signs(call: Any) -> None:
+    for value in (0.0, -0.0, 0.0, -0.0):
+        found = np.atleast_1d(call(value).array)[-1]
+        assert np.signbit(found) == np.signbit(value)

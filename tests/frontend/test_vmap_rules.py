@@ -156,6 +156,15 @@ def test_places_of_a_table_for_each_row_are_checked() -> None:
             mapped(np.array([[0, wrong], [2, 1]]), tables)
 
 
+@pytest.mark.parametrize(("dtype", "rows"), [("uint8", 256), ("int8", 3), ("int16", 3)])
+def test_ids_of_few_bits_find_the_tables_of_all_rows(dtype: str, rows: int) -> None:
+    tables = np.arange(300 * rows * 2, dtype=np.float32).reshape(300, rows, 2)
+    ids = (np.arange(300)[:, None] % rows).astype(dtype)
+    mapped = pirkit.vmap(lambda x, w: ops.embedding(x, w))
+    want = np.stack([t[p] for t, p in zip(tables, ids, strict=True)])
+    np.testing.assert_array_equal(np.asarray(mapped(ids, tables)), want)
+
+
 @pytest.mark.parametrize("ranks", [(1, 2), (2, 1), (1, 1)])
 @pytest.mark.parametrize("flips", [(True, False), (False, True), (True, True)])
 def test_a_vector_is_not_turned(ranks: tuple[int, int], flips: tuple[bool, bool]) -> None:

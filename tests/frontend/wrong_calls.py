@@ -10,6 +10,7 @@ import numpy as np
 import pirkit
 import pirkit.numpy as pnp
 from pirkit import ops
+from pirkit.frontend.cases import check_case
 
 X = np.ones(3)
 TENSOR = pirkit.tensor([1.0, 2.0])
@@ -31,6 +32,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
     "compile(program, x)": (lambda: pirkit.compile(PROGRAM, X), "PK0701", "takes no examples"),
     "compile(backend)": (lambda: pirkit.compile(PROGRAM, backend="tpu"), "PK0700", "no backend"),
     "compile(pipeline)": (lambda: pirkit.compile(PROGRAM, pipeline="csee"), "PK0702", "unknown pass"),
+    "compile(fused)": (lambda: pirkit.compile(PROGRAM, fused="gpu"), "PK0701", "nothing called `gpu`"),
     "compile(threads=0)": (lambda: pirkit.compile(PROGRAM, threads=0), "PK0701", "0 threads"),
     "compile(entry)": (lambda: pirkit.compile(PROGRAM, entry="foo"), "PK0700", "@foo"),
     "compile(params=3)": (lambda: pirkit.compile(PROGRAM, params=3), "PK0701", "arrays by name"),
@@ -39,6 +41,8 @@ WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
     "save(3)": (lambda: pirkit.save(3, "x.mlir"), "PK0701", "writes a program, not a int"),
     "save to None": (lambda: pirkit.save(PROGRAM, None), "PK0701", "the path of a file"),
     "save to an unknown kind": (lambda: pirkit.save(PROGRAM, "x.foo"), "PK0701", "no format of the suffix"),
+    "save in no format": (lambda: pirkit.save(PROGRAM, "x.mlir", format="foo"), "PK0701", "no format `foo`"),
+    "check_case": (lambda: check_case("x", "foo"), "PK0701", "no programs `foo`"),
     "quantize a number": (lambda: pirkit.quantize(3), "PK0701", "takes a program, not a int"),
     "run_passes(3)": (lambda: pirkit.run_passes(3, "cse"), "PK0701", "a program and a pipeline"),
     "run_passes(None)": (lambda: pirkit.run_passes(PROGRAM, None), "PK0701", "a NoneType"),

@@ -16,7 +16,7 @@ from pirkit.dialect.build import Value
 from pirkit.frontend.control_flow import truth
 from pirkit.frontend.static.branches import branch
 from pirkit.frontend.static.conversion import converted, is_converted
-from pirkit.frontend.static.decided import depth, effect
+from pirkit.frontend.static.decided import depth, effect, untraced
 from pirkit.frontend.static.iterables import (
     traced_enumerate,
     traced_range,
@@ -77,7 +77,7 @@ class Helpers:
         return convert(called) if self._recursive else called
 
     depth = staticmethod(depth)
-    effect = staticmethod(effect)
+    effect, untraced = staticmethod(effect), staticmethod(untraced)
     both, either, negated = staticmethod(both), staticmethod(either), staticmethod(negated)
     choice, compared = staticmethod(choice), staticmethod(compared)
     check, plain = staticmethod(check), staticmethod(plain)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from threading import local
-from typing import Final
+from typing import Any, Final
 
 from pirkit.diag.errors import TraceError
+from pirkit.dialect.build import Value
 from pirkit.frontend.user_line import user_span
 
 DEEPEST: Final = 64
@@ -56,6 +57,16 @@ def effect(what: str, entered: int, where: str) -> None:
             f"{what} in a branch or loop that a tensor decides would happen while it is traced",
             code="PK0709", span=user_span(), help=remedy,
         )  # fmt: skip
+
+
+def untraced(value: Any) -> Any:
+    """The subject or guard of a `match`. Raises TraceError (PK0709) for an unknown tensor."""
+    if isinstance(value, Value) and getattr(value.b, "known", None) is None:
+        raise TraceError(
+            "a tensor cannot decide which `case` of a `match` runs", code="PK0709",
+            span=user_span(), help="write it as `if` and `elif`, which are converted",
+        )  # fmt: skip
+    return value
 
 
 _REMEDIES: Final = {

@@ -231,6 +231,14 @@ class Statements(Expressions):
         made = call("iterate", [number, rows, function, go, thunk(at(_tuple(names), node))], node)
         return [body, at(ast.Expr(made), node)]
 
+    def visit_Match(self, node: ast.Match) -> ast.stmt:
+        self.generic_visit(node)
+        if any(_compares(case.pattern) for case in node.cases):
+            node.subject = call("untraced", [node.subject], node)
+        for case in node.cases:
+            case.guard = case.guard and call("untraced", [case.guard], case.guard)
+        return node
+
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         message = node.msg or ast.Constant(None)
         parts = [thunk(self.test(node.test)), thunk(at(self.visit(message), node))]
@@ -318,6 +326,14 @@ class Statements(Expressions):
         if deep or not is_local:
             return [self._effect(node, what, "anywhere"), node]
         return [self._effect(node, what, "call"), node] if root in self.parameters else [node]
+
+
+def _compares(pattern: ast.pattern) -> bool:
+    """Whether a pattern compares the subject itself with a value."""
+    if isinstance(pattern, ast.MatchOr):
+        return any(map(_compares, pattern.patterns))
+    inner = pattern.pattern if isinstance(pattern, ast.MatchAs) else pattern
+    return isinstance(inner, ast.MatchValue)
 
 
 def _flat(target: ast.AST) -> list[ast.AST]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 
 from pirkit.diag.errors import ArtifactError, LimitError, PirkitError
 from pirkit.diag.limits import DEFAULT, OFF, use_limits
-from pirkit.frontend.arrays import read_npz, write_npz
+from pirkit.frontend.arrays import read_npy, read_npz, write_npz
 
 
 def refusal(path: Path) -> ArtifactError:
@@ -29,6 +31,8 @@ def test_arrays_come_back(tmp_path: Path) -> None:
         "zero": np.array(2.5, np.float32),
         "none": np.zeros((0, 3), np.bool_),
         "half": np.array([1.5, -2], ml_dtypes.bfloat16),
+        "file": np.ones(1),  # as parameters of `numpy.savez`
+        "allow_pickle": np.ones(2),
     }
     write_npz(path, held)
     assert read_npz(path)["half"].dtype == np.uint16
@@ -41,6 +45,21 @@ def test_arrays_come_back(tmp_path: Path) -> None:
 
 def test_a_missing_file(tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.npz").code == "PK0506"
+
+
+@pytest.mark.parametrize("read", [read_npz, read_npy])
+def test_a_file_that_must_not_be_read_is_not_damaged(
+    read: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: Any, **named: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr("io.open", refuse)
+    (tmp_path / "a.npz").touch()
+    with pytest.raises(ArtifactError, match="permissions forbid") as caught:
+        read(str(tmp_path / "a.npz"))
+    assert caught.value.code == "PK0506"
 
 
 def test_objects_are_refused(tmp_path: Path) -> None:

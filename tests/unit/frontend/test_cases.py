@@ -139,12 +139,16 @@ def test_a_table_of_another_form(
     assert f"{file} is damaged: {place} has" in caught.value.message
 
 
-@pytest.mark.parametrize("text", ["[]", "1", "null"])
-def test_a_table_that_is_none(case: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("[]", "PK0602"), ("1", "PK0602"), ("null", "PK0602"), ("[" * 200_000, "PK0501")],
+    ids=["list", "number", "null", "deep"],
+)
+def test_a_table_that_is_none(case: Path, text: str, code: str) -> None:
     (case / "meta.json").write_text(text)
     with pytest.raises(ArtifactError) as caught:
         open_case(case)
-    assert caught.value.code == "PK0602"
+    assert caught.value.code == code
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,6 +73,27 @@ def test_weights_go_with_a_json_file(tmp_path: Path) -> None:
     for name, array in program.params.items():
         np.testing.assert_array_equal(again.params[name], array)
     assert (tmp_path / "again.pdiparams").read_bytes() == (CASE / "model.pdiparams").read_bytes()
+
+
+def test_a_json_file_lacks_no_weight(tmp_path: Path) -> None:
+    program = pirkit.load(CASE / "model.json")
+    name, _ = program.params.popitem()
+    with pytest.raises(UsageError, match=f"no weight for its parameter `{name}`"):
+        pirkit.save(program, tmp_path / "again.json")
+    assert not [*tmp_path.iterdir()]
+    program.params.clear()
+    pirkit.save(program, tmp_path / "again.json")
+
+
+def test_clusters_of_a_graph_have_names_of_their_own() -> None:
+    def f(x: Any) -> Any:
+        return pirkit.cond(x.sum() > 0, lambda: x, lambda: x)
+
+    text = WRITERS["dot"](pirkit.trace(f, np.ones(3)).module)
+    names = re.findall(r"subgraph (\w+)", text)
+    assert len(names) == len(set(names)) == 3
+    named = pirkit.trace(lambda größe: größe, np.ones(3))
+    assert "größe" in WRITERS["dot"](named.module)
 
 
 def test_weights_from_another_file(tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ FILES = {
     "torch.save": _zip("m/data.pkl", "m/data/0"),
     ".npz": _saved(lambda f: np.savez(f, x=np.ones(3))),
     "zip archive": _zip("readme.txt"),
+    "damaged zip": _zip("name")
+    .replace(b"name", b"\xff\xfe\xff\xff")
+    .replace(b"\x14\x00\x00\x00\x00\x00", b"\x14\x00\x00\x08\x00\x00"),
     "pickle": pickle.dumps({"w": np.ones(300)}),
     ".npy": _saved(lambda f: np.save(f, np.full(9, -1.5))),
     "HDF5": b"\x89HDF\r\n\x1a\n\xff\xff",
