@@ -43,7 +43,8 @@ def call(
     if in_place or plain == "setitem":
         _require_own(args[0], plain)
     kwargs = {k: v for k, v in kwargs.items() if v is not None or k not in _UNSET}
-    if plain in ELEMENTWISE and _takes(ELEMENTWISE[plain], args, kwargs):
+    by_name = any(isinstance(v, torch.Tensor) for v in kwargs.values())
+    if plain in ELEMENTWISE and not by_name and _takes(ELEMENTWISE[plain], args, kwargs):
         found = _elementwise(recording, ELEMENTWISE[plain], args, kwargs)
     elif plain in _RULES and _takes(_RULES[plain], (recording, *args), kwargs):
         found = _RULES[plain](recording, *args, **kwargs)
@@ -207,7 +208,7 @@ def _reduction(name: str) -> Rule:
         keepdim = _.pop("keepdims", keepdim)
         dim = _.pop("axis", dim)
         rank = x.ndim
-        axes: Any = range(rank) if dim is None else np.atleast_1d(dim).tolist()
+        axes: Any = range(rank) if dim in (None, (), []) else np.atleast_1d(dim).tolist()
         axes = tuple(sorted({int(a) % rank for a in axes}))
         value, rows = recording.lifted(x), getattr(x, "rows", None)
         if rows is not None and 0 in axes:  # over points: those that are not meant count as zeros
