@@ -209,7 +209,8 @@ class NativeModel(ABC):
         if places != self._places:
             self._bound.clear()
             self._places = places
-        key = (kind, str(self.model.loss_weights), *[a.shape for a in arrays])
+        weights = np.ravel(self.model.loss_weights).tolist()
+        key = (kind, *weights, *[a.shape for a in arrays])
         fixed = self._fixed(data)
         held = self._bound.get(key)
         self._calls += 1

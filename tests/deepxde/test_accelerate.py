@@ -249,6 +249,18 @@ def test_a_step_that_fails_is_repeated_by_torch(monkeypatch: pytest.MonkeyPatch)
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
+def test_each_change_of_loss_weights_is_noticed() -> None:
+    """Also where their text stays: numpy prints eight digits."""
+    weights = np.array([1.0, 100.0])
+    model = dde.Model(poisson(), net(1, 4, 1))
+    model.compile("adam", lr=1e-3, loss_weights=weights, verbose=0)
+    accelerate(model)
+    for known in (1, 2):
+        model.train(iterations=1, verbose=0)
+        assert len(model.accelerated._bound) == known
+        weights += 1e-9
+
+
 def test_a_condition_without_points_has_the_loss_that_the_framework_gives(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
