@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 import pirkit
+from pirkit.analysis.differentiation import flows
 from pirkit.deepxde.elementwise import ELEMENTWISE, Rule, filled, ops
 from pirkit.deepxde.libtorch import torch
 from pirkit.deepxde.probes import Probe, Recording, Rows
@@ -231,9 +232,16 @@ def _linear(recording: Recording, x: Any, weight: Any, bias: Any = None) -> Any:
 
 def _gradient(
     recording: Recording, outputs: Any, inputs: Any, grad_outputs: Any = None,
-    retain_graph: Any = None, create_graph: bool = False, *_: Any, **more: Any,
+    retain_graph: Any = None, create_graph: bool = False, only_inputs: bool = True,
+    allow_unused: bool | None = None, is_grads_batched: bool = False,
+    materialize_grads: bool = False,
 ) -> Any:  # fmt: skip
-    """``torch.autograd.grad`` as `pir.gradient`, which passes expand: a Taylor series if nested."""
+    """``torch.autograd.grad`` as `pir.gradient`, which passes expand: a Taylor series if nested.
+
+    Raises NotCovered for batches of cotangents, and where torch gives None for an unused input.
+    """
+    if is_grads_batched:
+        raise NotCovered("`torch.autograd.grad` of batches of cotangents is not recorded")
     targets = [recording.whole(y) for y in listed(outputs)]
     given = [None] * len(targets) if grad_outputs is None else listed(grad_outputs)
     b: Any = targets[0].b
@@ -242,8 +250,11 @@ def _gradient(
         for y, seed in zip(targets, given, strict=True)
     ]
     wrt = [recording.lifted(x) for x in listed(inputs)]
+    ends = [t.ssa for t in targets]
+    if allow_unused and not materialize_grads and not all(flows(ends, x.ssa) for x in wrt):
+        raise NotCovered("`torch.autograd.grad` gives None for an input that is not used")
     found = b("pir.gradient", *targets, *seeds, *wrt, targets=len(targets), wrt=len(wrt))
-    return listed(found if create_graph else pirkit.stop_gradient(found))
+    return tuple(listed(found if create_graph else pirkit.stop_gradient(found)))
 
 
 def _filled_like(recording: Recording, x: Any, number: Any, **_: Any) -> Any:
