@@ -56,6 +56,13 @@ def between(block: Block, targets: Iterable[SSAValue], wrt: Iterable[SSAValue]) 
     return paths_between(block, targets, wrt).ops
 
 
+def flows(targets: Sequence[SSAValue], source: SSAValue) -> bool:
+    """Whether a gradient flows from one of the targets, values of one block, to ``source``."""
+    block = block_of(targets[0])
+    active = set[SSAValue]() if block is None else paths_between(block, targets, [source]).active
+    return not active.isdisjoint(targets)
+
+
 def is_differentiable(value: SSAValue) -> bool:
     """True for floating and complex tensors, and for lists that hold one."""
     meta = meta_of(value.type)

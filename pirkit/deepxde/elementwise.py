@@ -8,6 +8,8 @@ from importlib import import_module
 from typing import Any, Final
 
 import pirkit
+from pirkit.deepxde.libtorch import torch
+from pirkit.deepxde.probes import Probe
 from pirkit.deepxde.programs import NotCovered
 from pirkit.dialect.build import Value
 
@@ -15,8 +17,8 @@ ops: Final[Any] = pirkit.ops
 Rule = Callable[..., Any]
 
 _SAME_NAME: Final = (
-    "tanh sin cos exp sigmoid silu relu selu log sqrt rsqrt abs square tan sinh cosh asin acos atan"
-    " asinh acosh atanh erf erfinv expm1 log1p log2 log10 sign floor ceil reciprocal softsign mish"
+    "tanh sin cos exp sigmoid silu relu log sqrt rsqrt abs square tan sinh cosh asin acos atan"
+    " asinh acosh atanh erf erfinv expm1 log1p log2 log10 floor ceil reciprocal softsign mish"
     " lgamma digamma i0 round trunc atan2 heaviside relu6 tanh_shrink"
 )
 _OTHER_NAME: Final = {
@@ -26,13 +28,16 @@ _OTHER_NAME: Final = {
     "special_i0e": "i0e", "special_i1": "i1", "special_i1e": "i1e", "special_gammaln": "lgamma",
     "special_digamma": "digamma", "logsigmoid": "logsigmoid", "tanhshrink": "tanh_shrink",
 }  # fmt: skip
+_BY_ATEN: Final = (
+    "clamp", "clip", "elu", "selu", "leaky_relu", "sign", "fmod", "float_power",
+)  # fmt: skip
 operator: Final[Any] = import_module("operator")
 """Untyped, for the rules take values and numbers alike."""
 
 _BINARY: Final[dict[str, Rule]] = {
-    "mul": operator.mul, "multiply": operator.mul, "pow": operator.pow, "float_power": operator.pow,
+    "mul": operator.mul, "multiply": operator.mul, "pow": operator.pow,
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-    "less": operator.lt, "greater": operator.gt, "remainder": operator.mod, "fmod": operator.mod,
+    "less": operator.lt, "greater": operator.gt, "remainder": operator.mod,
 }  # fmt: skip
 
 
@@ -59,16 +64,8 @@ def _gelu(x: Any, approximate: str = "none") -> Any:
     return ops.gelu(x, approximate=approximate == "tanh")
 
 
-def _elu(x: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
-    return ops.elu(x, alpha=alpha)
-
-
 def _softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     return ops.softplus(x, beta=beta, threshold=threshold)
-
-
-def _leaky_relu(x: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
-    return ops.leaky_relu(x, negative_slope=negative_slope)
 
 
 def filled(like: Any, number: Any) -> Any:
@@ -81,9 +78,13 @@ def _best(name: str, x: Any, y: Any) -> Any:
     return getattr(ops, name)(x, y)
 
 
-def _clamp(x: Any, min: Any = None, max: Any = None) -> Any:
-    x = x if min is None else _best("maximum", x, min)
-    return x if max is None else _best("minimum", x, max)
+def _by_aten(name: str, *given: Any, inplace: bool = False, **named: Any) -> Any:
+    """By the rules for ATen's ops, which have torch's derivatives also where there is a kink."""
+    # Imported where needed: torch's recorder takes two seconds to load.
+    aten: Any = import_module("pirkit.deepxde.aten_functions")
+    function = getattr(torch, name, None) or getattr(torch.nn.functional, name)
+    args = [Probe.of(v) if isinstance(v, Value) else v for v in given]
+    return aten.recorded(function, args, named, operator.attrgetter("value"))
 
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
@@ -101,13 +102,11 @@ ELEMENTWISE: Final[dict[str, Rule]] = {
     **{name: _division for name in ("div", "divide", "true_divide", "truediv")},
     **{name: partial(_swapped, operator.truediv) for name in ("rdiv", "rtruediv")},
     **{name: operator.neg for name in ("neg", "negative")},
-    **{name: _clamp for name in ("clamp", "clip")},
+    **{name: partial(_by_aten, name) for name in _BY_ATEN},
     **{name: partial(_best, name) for name in ("maximum", "minimum")},
     "gelu": _gelu,
-    "elu": _elu,
     "softplus": _softplus,
     **{name: partial(_named, name) for name in ("real", "imag")},
-    "leaky_relu": _leaky_relu,
     "where": _where,
 }
 """What each function does with values and numbers; all rows of a batch are computed alike."""

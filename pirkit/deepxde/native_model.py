@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import operator
 import sys
+import traceback
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -27,10 +29,12 @@ from pirkit.deepxde.programs import (
     tuples,
 )
 from pirkit.deepxde.watched import State, Watched, user_code
+from pirkit.diag.errors import InternalError, PirkitError
 
 Array = np.ndarray[Any, Any]
 _POINTS: Final = ("train_x", "test_x", "train_aux_vars", "test_aux_vars")
 """Attributes of DeepXDE's data that their losses read."""
+_PACKAGE: Final = str(Path(__file__).parents[1])
 _MOST_ROWS: Final = 100_000
 _ROWS_OF_A_CALL: Final = 1_000
 """The fixed cost of an evaluation of losses by the framework, as a number of points: its operations
@@ -97,10 +101,14 @@ class NativeModel(ABC):
 
     @abstractmethod
     def next_step(self, adam: Adam) -> tuple[float, float]:
-        """Count a step of Adam; gives the two numbers that its program reads.
+        """The two numbers that the program of the next step of Adam reads.
 
         They are the learning rate over 1 - beta1^t, and the square root of 1 - beta2^t.
         """
+
+    @abstractmethod
+    def count_step(self, adam: Adam) -> None:
+        """Count a step of Adam, once it is done: the framework repeats one that failed."""
 
     @abstractmethod
     def with_gradients(self, gradients: list[Array | None], losses: Callable[[], Array]) -> None:
@@ -123,7 +131,7 @@ class NativeModel(ABC):
                 try:
                     return ours(*args)
                 except Exception as error:  # of the user's code, perhaps on a probe without content
-                    self.refuse(_first_line(str(getattr(error, "message", error))))
+                    self.refuse(_reason(error))
             return theirs(*args)
 
         return either
@@ -156,6 +164,7 @@ class NativeModel(ABC):
         rate, correction = self.next_step(adam)
         self._scalars[0][()], self._scalars[1][()] = rate, correction
         bound.run()
+        self.count_step(adam)
 
     def _updating(self, adam: Adam, data: Any) -> Bound:
         """The program of a step of Adam, which writes variables and moments in place."""
@@ -200,7 +209,8 @@ class NativeModel(ABC):
         if places != self._places:
             self._bound.clear()
             self._places = places
-        key = (kind, str(self.model.loss_weights), *[a.shape for a in arrays])
+        weights = np.ravel(self.model.loss_weights).tolist()
+        key = (kind, *weights, *[a.shape for a in arrays])
         fixed = self._fixed(data)
         held = self._bound.get(key)
         self._calls += 1
@@ -253,6 +263,20 @@ class NativeModel(ABC):
         bound = self._program(kind, theirs, data, make)
         bound.run()
         return tuple([self.tensor(bound.results[f"y{i}"].copy()) for i in range(2)])
+
+
+def _reason(error: Exception) -> str:
+    """Why the framework runs a model: what an error says, and whether it is a bug of pirkit."""
+    told = _first_line(str(getattr(error, "message", error)))
+    first: BaseException = error
+    while first.__cause__ is not None:
+        first = first.__cause__
+    *_, (frame, _line) = traceback.walk_tb(first.__traceback__)
+    is_coded = isinstance(first, PirkitError | NotCovered)
+    within = frame.f_code.co_filename.startswith(_PACKAGE)
+    if isinstance(first, InternalError) or (within and not is_coded):
+        return f"an internal error of pirkit, please report it: {type(first).__name__}: {told}"
+    return told
 
 
 def _first_line(message: str) -> str:

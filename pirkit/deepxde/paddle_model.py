@@ -87,10 +87,13 @@ class Accelerated(NativeModel):
     def next_step(self, adam: Adam) -> tuple[float, float]:
         """See `NativeModel`."""
         one, two = (float(powers[0].item()) for powers in self._powers)
+        return self.model.opt.get_lr() / (1 - one), (1 - two) ** 0.5
+
+    def count_step(self, adam: Adam) -> None:
+        """See `NativeModel`."""
         for powers, beta in zip(self._powers, adam.betas, strict=True):
             for power in powers:
                 power *= beta
-        return self.model.opt.get_lr() / (1 - one), (1 - two) ** 0.5
 
     def with_gradients(self, gradients: list[Array | None], losses: Callable[[], Array]) -> None:
         """See `NativeModel`."""

@@ -95,8 +95,9 @@ class Recording(overrides.TorchFunctionMode):
         self.variables = variables
         self.count = count
         """The number of points: the rows of the inputs of the network."""
-        self.kept: dict[int, tuple[Any, Any]] = {}
-        """Constant tensors that the program reads, each with what it reads of them."""
+        self.kept: dict[int | tuple[int, Rows], tuple[Any, Any]] = {}
+        """Constant tensors that the program reads, each with what it reads of them: by their id,
+        or by it and the rows that are extended to all points."""
         self.made: dict[int, Any] = {}
         """Constants that were made while recording, by their id."""
         self.masks: dict[Any, Any] = {}
@@ -235,7 +236,7 @@ class Recording(overrides.TorchFunctionMode):
 
     def padded(self, tensor: Any, rows: Rows) -> Value:
         """A constant of some rows, extended to all points by repeating its first and last row."""
-        key = hash((id(tensor), rows))
+        key = (id(tensor), rows)
         if key not in self.kept:
             if tensor.requires_grad:
                 raise NotCovered("a tensor with a gradient of its own is read")

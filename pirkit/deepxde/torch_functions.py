@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 import pirkit
+from pirkit.analysis.differentiation import flows
 from pirkit.deepxde.elementwise import ELEMENTWISE, Rule, filled, ops
 from pirkit.deepxde.libtorch import torch
 from pirkit.deepxde.probes import Probe, Recording, Rows
@@ -43,7 +44,8 @@ def call(
     if in_place or plain == "setitem":
         _require_own(args[0], plain)
     kwargs = {k: v for k, v in kwargs.items() if v is not None or k not in _UNSET}
-    if plain in ELEMENTWISE and _takes(ELEMENTWISE[plain], args, kwargs):
+    by_name = any(isinstance(v, torch.Tensor) for v in kwargs.values())
+    if plain in ELEMENTWISE and not by_name and _takes(ELEMENTWISE[plain], args, kwargs):
         found = _elementwise(recording, ELEMENTWISE[plain], args, kwargs)
     elif plain in _RULES and _takes(_RULES[plain], (recording, *args), kwargs):
         found = _RULES[plain](recording, *args, **kwargs)
@@ -207,7 +209,7 @@ def _reduction(name: str) -> Rule:
         keepdim = _.pop("keepdims", keepdim)
         dim = _.pop("axis", dim)
         rank = x.ndim
-        axes: Any = range(rank) if dim is None else np.atleast_1d(dim).tolist()
+        axes: Any = range(rank) if dim in (None, (), []) else np.atleast_1d(dim).tolist()
         axes = tuple(sorted({int(a) % rank for a in axes}))
         value, rows = recording.lifted(x), getattr(x, "rows", None)
         if rows is not None and 0 in axes:  # over points: those that are not meant count as zeros
@@ -230,9 +232,16 @@ def _linear(recording: Recording, x: Any, weight: Any, bias: Any = None) -> Any:
 
 def _gradient(
     recording: Recording, outputs: Any, inputs: Any, grad_outputs: Any = None,
-    retain_graph: Any = None, create_graph: bool = False, *_: Any, **more: Any,
+    retain_graph: Any = None, create_graph: bool = False, only_inputs: bool = True,
+    allow_unused: bool | None = None, is_grads_batched: bool = False,
+    materialize_grads: bool = False,
 ) -> Any:  # fmt: skip
-    """``torch.autograd.grad`` as `pir.gradient`, which passes expand: a Taylor series if nested."""
+    """``torch.autograd.grad`` as `pir.gradient`, which passes expand: a Taylor series if nested.
+
+    Raises NotCovered for batches of cotangents, and where torch gives None for an unused input.
+    """
+    if is_grads_batched:
+        raise NotCovered("`torch.autograd.grad` of batches of cotangents is not recorded")
     targets = [recording.whole(y) for y in listed(outputs)]
     given = [None] * len(targets) if grad_outputs is None else listed(grad_outputs)
     b: Any = targets[0].b
@@ -241,8 +250,11 @@ def _gradient(
         for y, seed in zip(targets, given, strict=True)
     ]
     wrt = [recording.lifted(x) for x in listed(inputs)]
+    ends = [t.ssa for t in targets]
+    if allow_unused and not materialize_grads and not all(flows(ends, x.ssa) for x in wrt):
+        raise NotCovered("`torch.autograd.grad` gives None for an input that is not used")
     found = b("pir.gradient", *targets, *seeds, *wrt, targets=len(targets), wrt=len(wrt))
-    return listed(found if create_graph else pirkit.stop_gradient(found))
+    return tuple(listed(found if create_graph else pirkit.stop_gradient(found)))
 
 
 def _filled_like(recording: Recording, x: Any, number: Any, **_: Any) -> Any:

@@ -104,10 +104,13 @@ class Accelerated(NativeModel):
 
     def next_step(self, adam: Adam) -> tuple[float, float]:
         """See `NativeModel`."""
-        self._steps += 1
-        step = float(self._steps[0])
+        step = float(self._steps[0]) + 1
         one, two = adam.betas
         return self.model.opt.param_groups[0]["lr"] / (1 - one**step), (1 - two**step) ** 0.5
+
+    def count_step(self, adam: Adam) -> None:
+        """See `NativeModel`."""
+        self._steps += 1
 
     def with_gradients(self, gradients: list[Array | None], losses: Callable[[], Array]) -> None:
         """See `NativeModel`."""

@@ -74,8 +74,8 @@ def _unsqueeze(x: Any, dim: int) -> Any:
     return ops.unsqueeze(x, axis=(dim,))
 
 
-def _squeeze(x: Any, dim: int | None = None) -> Any:
-    return ops.squeeze(x, axis=() if dim is None else (dim,))
+def _squeeze(x: Any, dim: Any = ()) -> Any:
+    return ops.squeeze(x, axis=_numbers(dim))
 
 
 def _flip(x: Any, *dims: Any) -> Any:
@@ -118,7 +118,7 @@ def _unbind(x: Any, dim: int = 0) -> Any:
 
 
 def _extreme(name: str, x: Any, dim: Any = (), keepdim: bool = False) -> Any:
-    return getattr(x, name)(axis=dim or None, keepdims=keepdim)
+    return getattr(x, name)(axis=None if dim in ((), []) else dim, keepdims=keepdim)
 
 
 def _prod(x: Any, dim: Any = None, keepdim: bool = False) -> Any:

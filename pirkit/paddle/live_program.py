@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 import numpy as np
 from xdsl.dialects import builtin as mlir
 
-from pirkit.diag.errors import ArgumentError, PirkitError
+from pirkit.diag.errors import ArgumentError, InternalError, PirkitError
 from pirkit.diag.forks import renewed
 from pirkit.dialect.operation import PirOp, create, location_of
 from pirkit.dialect.program import Program
@@ -99,6 +99,8 @@ def _captured(function: Any, inputs: Sequence[Any]) -> Captured:
     module = read_paddle_json(serialized(concrete.main_program), "<paddle>")
     theirs = list(_walk(concrete.main_program.global_block()))
     ours = [op for op in module.walk() if isinstance(op, PirOp)]
+    if len(theirs) != len(ours):
+        raise InternalError(f"Paddle has {len(theirs)} operations, of which {len(ours)} are read")
     made: dict[int, PirOp] = {}
     location: mlir.LocationAttr = mlir.UnknownLoc()
     for live, op in zip(theirs, ours, strict=True):

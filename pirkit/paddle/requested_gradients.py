@@ -16,8 +16,10 @@ import numpy as np
 from xdsl.dialects import builtin as mlir
 from xdsl.ir import SSAValue
 
+from pirkit.analysis.differentiation import flows
 from pirkit.diag.errors import ArgumentError
-from pirkit.dialect.operation import PirOp, create
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.operation import PirOp, create, span_of
 from pirkit.paddle.libpaddle import listed, paddle, pir_core
 
 _OPERATORS: Final = (
@@ -35,6 +37,10 @@ class Request:
     seeds: list[Any]
     wrt: list[Any]
     found: list[Any]
+    create_graph: bool
+    """Whether derivatives flow through the results; those of others are detached, as in eager."""
+    allow_unused: bool
+    """Whether Paddle would give None for an input on which no target depends."""
 
 
 @contextmanager
@@ -47,18 +53,20 @@ def requested() -> Generator[list[Request]]:
     requests: list[Request] = []
 
     def grad(
-        outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **kwargs: Any
-    ) -> list[Any]:
+        outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
+        create_graph: bool = False, only_inputs: bool = True, allow_unused: bool = False,
+        no_grad_vars: Any = None,
+    ) -> list[Any]:  # fmt: skip
         targets, wrt = listed(outputs), listed(inputs)
         seeds = listed(grad_outputs) if grad_outputs is not None else [None] * len(targets)
-        if kwargs.get("no_grad_vars"):
+        if no_grad_vars:
             raise ArgumentError("`paddle.grad` with `no_grad_vars` is not captured",
                              help="call `detach()` on them where they are used")  # fmt: skip
         seeds = [
             paddle.ones_like(t) if s is None else s for s, t in zip(seeds, targets, strict=True)
         ]
         found = [_stand_in(x) for x in wrt]
-        requests.append(Request(targets, seeds, wrt, found))
+        requests.append(Request(targets, seeds, wrt, found, create_graph, allow_unused))
         return found
 
     with replaced(paddle, {"grad": grad}), replaced(paddle.Tensor, _operators()):
@@ -119,7 +127,8 @@ def replaced(holder: Any, names: Mapping[str, Any]) -> Generator[None]:
 def insert_gradients(requests: list[Request], made: Mapping[int, PirOp]) -> None:
     """Replace the inputs that stand for gradients by results of `pir.gradient`.
 
-    ``made`` are pirkit's operations by the id of Paddle's.
+    ``made`` are pirkit's operations by the id of Paddle's. Raises ArgumentError (PK0701) where
+    Paddle would give None.
     """
 
     results: dict[int, SSAValue] = {}
@@ -137,7 +146,13 @@ def insert_gradients(requests: list[Request], made: Mapping[int, PirOp]) -> None
             name: mlir.IntegerAttr(count, 32)
             for name, count in (("targets", len(request.targets)), ("wrt", len(wrt)))
         }
-        operands = [*map(ours, request.targets), *map(ours, request.seeds), *wrt]
+        targets = [*map(ours, request.targets)]
+        if request.allow_unused and not all(flows(targets, x) for x in wrt):
+            raise ArgumentError(
+                "`paddle.grad` gives None for an input that is not used, which is not captured",
+                span=span_of(stand_ins[0]), help="ask for gradients by inputs that are used",
+            )  # fmt: skip
+        operands = [*targets, *map(ours, request.seeds), *wrt]
         gradient = create(
             "pir.gradient", operands, [v.type for v in wrt], counts, location=stand_ins[0].location
         )
@@ -145,6 +160,11 @@ def insert_gradients(requests: list[Request], made: Mapping[int, PirOp]) -> None
         owners = {v.owner for v in operands}
         block.insert_op_after(gradient, next(op for op in reversed(block.ops) if op in owners))
         for live, op, result in zip(request.found, stand_ins, gradient.results, strict=True):
+            if not request.create_graph:
+                copy = create("pd_op.assign", [result], [result.type], location=op.location)
+                copy.attributes["stop_gradient"] = encode("bool[]", (True,))
+                block.insert_op_after(copy, gradient)
+                result = copy.results[0]
             results[live.get_defining_op().id()] = result
             op.results[0].replace_all_uses_with(result)
             block.erase_op(op)

@@ -62,7 +62,8 @@ def call_by_torch(
 def _encoded(given: Any, tensors: list[Value], kind: str) -> Any:
     """An argument as JSON data; a value goes into ``tensors``, and is its kind and index there.
 
-    JSON has no complex numbers, infinities or NaN, so these are texts.
+    JSON has no complex numbers, infinities or NaN, so these are texts, and so are torch's element
+    types, layouts and memory formats. Raises UnsupportedError (PK0409) for other types.
     """
     if isinstance(given, Value):
         tensors.append(given)
@@ -75,4 +76,9 @@ def _encoded(given: Any, tensors: list[Value], kind: str) -> Any:
         return {type(given).__name__: str(given)}
     if given is None or isinstance(given, bool | int | str):
         return given
-    return {"torch": str(given).removeprefix("torch.")}
+    if isinstance(given, torch.dtype | torch.layout | torch.memory_format):
+        return {"torch": str(given).removeprefix("torch.")}
+    raise UnsupportedError(
+        f"an argument of an op without a rule is a {type(given).__name__}", code="PK0409",
+        help="leave its part of the model uncompiled (`torch.compiler.disable`)",
+    )  # fmt: skip

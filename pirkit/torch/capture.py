@@ -128,6 +128,7 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             rules[Recorder] = rules[functional_tensor.FunctionalTensorMode]
     with mode, python_dispatch.enable_python_dispatcher(), _without_onednn(), numbers_of(mode):
         depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+        hooks_are_on = torch._C._autograd._saved_tensors_hooks_is_enabled()
         try:
             recorded = proxy_tensor.make_fx(functional, decomposition_table=table)(*bare)
         except InternalError:
@@ -135,7 +136,8 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
         except Exception as error:  # any error of the model: reported with its node
             # Capture may have stopped inside of transforms of `torch.func`: leave them.
             torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
-            torch._C._autograd._saved_tensors_hooks_enable()
+            if hooks_are_on:
+                torch._C._autograd._saved_tensors_hooks_enable()
             raise NodeError(found.get("node"), error) from error
     _erase_assertions(recorded.graph, len(fakes))
     recorded.graph.eliminate_dead_code()

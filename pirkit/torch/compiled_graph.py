@@ -118,7 +118,7 @@ class CompiledGraph:
     def __call__(self, *args: Any) -> Any:
         if not self._computes:  # only views, inputs and constants: there is nothing to compile
             return self.captured.source.forward(*args)
-        if self._writes and self._overlap(args):
+        if self._writes and self._overlap((*args, *self.captured.attributes)):
             self.tell("arguments share memory, and one is written: torch runs this call")
             return self.captured.source(*args)
         # Compiled code knows no tangents, and would lose this one.
@@ -209,7 +209,7 @@ class CompiledGraph:
             return False
         held = Counter([t.untyped_storage().data_ptr() for t in tensors if t.numel()])
         for i, _ in self.captured.written:
-            if i < len(args) and held[args[i].untyped_storage().data_ptr()] > 1:
+            if held[args[i].untyped_storage().data_ptr()] > 1:
                 return True
         self._apart = places
         return False

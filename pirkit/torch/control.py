@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 
 from pirkit.diag.errors import UnsupportedError
@@ -101,7 +100,6 @@ def _region(
     block: Block | None = None,
 ) -> Region:  # fmt: skip
     """What was recorded, as a region that yields the results; ``given`` replace its inputs."""
-    ModuleOp([inner.program])
     block = Block() if block is None else block
     stands = {id(v.ssa): g for v, g in zip(inner.given, given, strict=True)}
     yielded = [stands.get(id(v.ssa), v.ssa) for v in results]

@@ -25,7 +25,7 @@ LIKE: Final = (
 """Overloads of random draws that read no more of a tensor than its shape, strides and type."""
 
 _NAMES: Final = {f"aten.{n}" if "." in n else f"aten.{n}.default" for n in LIKE}
-_DROPOUT: Final = "aten.native_dropout.default"
+DROPOUT: Final = "aten.native_dropout.default"
 
 
 def draw_of(node: Any, arguments: Any, options: Any) -> Draw | None:
@@ -34,7 +34,7 @@ def draw_of(node: Any, arguments: Any, options: Any) -> Draw | None:
     ``arguments`` are those of the node, with a `Like` for each tensor.
     """
     name = str(node.target)
-    if name == _DROPOUT:
+    if name == DROPOUT:
         like, p, *training = arguments
         return None if training == [False] else _mask(like, p)
     if name not in _NAMES:

@@ -30,7 +30,7 @@ from pirkit.torch.aten_builder import AtenBuilder
 from pirkit.torch.aten_call import call_by_torch
 from pirkit.torch.captured_graph import CUT, SOURCE, Captured
 from pirkit.torch.control import control
-from pirkit.torch.draws import Draw, Like, draw_of, dropped
+from pirkit.torch.draws import DROPOUT, Draw, Like, draw_of, dropped
 from pirkit.torch.imported_graph import Fallback, Imported, refuse
 from pirkit.torch.layers import LAYERS
 from pirkit.torch.libtorch import listed, returned_by, torch
@@ -305,12 +305,12 @@ class _Importer:
         plain = {k: v for k, v in options.items()}
         draw = draw_of(node, likes, plain)
         if draw is None:
-            if "dropout" in str(node.target):  # in inference
+            if str(node.target) == DROPOUT:  # in inference
                 return args[0], self.b.const(1, self.b.types[1], self.b.shapes[1])
             return NotImplemented
         name = f"r{len(self.draws)}"
         self.draws.append((name, draw))
-        if "native_dropout" in str(node.target):
+        if str(node.target) == DROPOUT:
             mask = self.input(name, self.b.shapes[1], self.b.types[1], False)
             return dropped(self.b, args[0], mask, args[1])
         return self.input(name, self.b.shape, self.b.dtype, False)

@@ -16,6 +16,8 @@ if dde.backend.backend_name != "pytorch":
     pytest.skip("deepxde runs on another backend", allow_module_level=True)
 
 from pirkit.deepxde import accelerate  # noqa: E402
+from pirkit.deepxde.programs import Bound  # noqa: E402
+from pirkit.diag.errors import InternalError  # noqa: E402
 from tests.deepxde.problems import adam, beam, net, on_right, sine  # noqa: E402
 
 torch.set_num_threads(1)  # several wait for each other, which takes most of the time
@@ -225,6 +227,38 @@ def test_what_is_not_covered_runs_in_torch(capsys: pytest.CaptureFixture[str]) -
     assert told.count("pirkit.deepxde: torch runs this model") == 1
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_step_that_fails_is_repeated_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted once, and the line says that the error is one of pirkit."""
+    _, expected = trained(case_poisson, native=False)
+    calls = 0
+
+    def run(bound: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise InternalError("no memory")
+        original(bound)
+
+    original: Any = Bound.run
+    monkeypatch.setattr(Bound, "run", run)
+    model, found = trained(case_poisson, native=True)
+    assert "internal error of pirkit" in model.accelerated.refused
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_each_change_of_loss_weights_is_noticed() -> None:
+    """Also where their text stays: numpy prints eight digits."""
+    weights = np.array([1.0, 100.0])
+    model = dde.Model(poisson(), net(1, 4, 1))
+    model.compile("adam", lr=1e-3, loss_weights=weights, verbose=0)
+    accelerate(model)
+    for known in (1, 2):
+        model.train(iterations=1, verbose=0)
+        assert len(model.accelerated._bound) == known
+        weights += 1e-9
 
 
 def test_a_condition_without_points_has_the_loss_that_the_framework_gives(

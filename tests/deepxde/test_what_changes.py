@@ -155,7 +155,8 @@ def case_of_several_outputs() -> Any:
     def equation(x: Any, y: Any) -> Any:
         a, b = y.unbind(1)
         seeds = [torch.ones_like(a), torch.full_like(b, 2.0)]
-        slope = torch.autograd.grad([a, b], [x], seeds, create_graph=True)[0]
+        (slope,) = found = torch.autograd.grad([a, b], [x], seeds, None, True, True, True)
+        slope = slope if isinstance(found, tuple) else 0 * slope
         return slope + torch.linalg.norm(y, dim=1, keepdim=True) * (x > 0).to(x.dtype)
 
     bc = dde.icbc.DirichletBC(line(), lambda x: x, lambda _, on: on, component=0)
@@ -219,6 +220,17 @@ class Counting(dde.nn.NN):
         return self.inner(x) * (1 + 0.01 * self.number + 0.01 * self.counter)
 
 
+def of_unused(x: Any, y: Any) -> Any:
+    slopes = torch.autograd.grad(x.sum(), (x, y), create_graph=True, allow_unused=True)
+    return residual(x, y) + (0.0 if slopes[1] is None else 1.0)
+
+
+def of_batches(x: Any, y: Any) -> Any:
+    seeds = torch.stack([torch.ones_like(y), y])
+    more = {"create_graph": True, "is_grads_batched": True}
+    return residual(x, y) + torch.autograd.grad(y, x, seeds, **more)[0].sum(0)
+
+
 REFUSED: Final[dict[str, tuple[Any, str]]] = {
     "numpy": (lambda: model(drawn_by_numpy), "draws random numbers"),
     "torch": (lambda: model(drawn_by_torch), "draws random numbers"),
@@ -231,6 +243,8 @@ REFUSED: Final[dict[str, tuple[Any, str]]] = {
     "view": (lambda: model(written_through_a_view), "writes into a part"),
     "counter": (lambda: model(residual, Counting(False)), "`self.number`: 2 -> 3"),
     "buffer": (lambda: model(residual, Counting(True)), "writes into a tensor of its own"),
+    "unused input": (lambda: model(of_unused), "an input that is not used"),
+    "batched cotangents": (lambda: model(of_batches), "batches of cotangents"),
     "branch": (
         lambda: model(lambda x, y: residual(x, y) if y.sum() > 0 else y * x), "reads the content",
     ),

@@ -239,6 +239,24 @@ def test_sizes_that_vary_and_derivatives_of_the_network() -> None:
     np.testing.assert_allclose(series[1], bend.numpy(), rtol=1e-4, atol=1e-5)
 
 
+def of_a_gradient(x: Any) -> Any:
+    slope = paddle.grad((x * x * x).sum(), x)[0]
+    return paddle.grad((slope * x).sum(), x, create_graph=True)[0]
+
+
+def of_unused(x: Any, y: Any) -> Any:
+    return paddle.grad((x * x).sum(), [x, y], allow_unused=True)
+
+
+def test_a_gradient_without_graph_is_detached() -> None:
+    x = paddle.to_tensor([1.0, 2.0], stop_gradient=False)
+    program = pirkit.paddle.from_static(of_a_gradient, [x])
+    (found,) = pirkit.compile(program).run({_inputs(program)[0]: x.numpy()}).values()
+    np.testing.assert_allclose(found, of_a_gradient(x).numpy(), rtol=1e-6)
+    with pytest.raises(UsageError, match="None for an input that is not used"):
+        pirkit.paddle.from_static(of_unused, [x, x])
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(UsageError, match="takes a layer or a function"):
         pirkit.paddle.from_static(3, [])

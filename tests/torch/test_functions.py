@@ -173,7 +173,8 @@ CASES = {
         [(3, 4)],
     ),
     "norms": (
-        lambda x: (x.norm(dim=1), *[torch.linalg.vector_norm(x, n, 1) for n in (0, 1, 3, INF)]),
+        lambda x: (x.norm(dim=1), *[torch.linalg.vector_norm(x, n, 1)
+                                     for n in (0, 1, 3, INF, -1, -0.5)]),
         torch.tensor([[1.0, -2, 2], [0, 0, 0], [-3, 1, 0]], requires_grad=True),
     ),
     "attention": (

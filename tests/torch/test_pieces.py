@@ -13,7 +13,11 @@ torch = pytest.importorskip("torch")
 import torch.nn.functional as F  # noqa: E402
 
 import pirkit.torch  # noqa: E402  registers the backend
+from pirkit.diag.errors import UnsupportedError  # noqa: E402
 from pirkit.torch import backend  # noqa: E402
+from pirkit.torch.aten_call import _encoded  # noqa: E402
+from pirkit.torch.capture import capture  # noqa: E402
+from pirkit.torch.node_error import NodeError  # noqa: E402
 from tests.torch.comparing import same  # noqa: E402
 
 
@@ -96,6 +100,36 @@ def test_a_written_argument_that_is_part_of_another() -> None:
         given = [(t[:2], t[2:] if apart else t[1:3]) for t in (a, b)]
         torch.testing.assert_close(made(*given[0]), function(*given[1]))
         torch.testing.assert_close(a, b)
+
+
+def test_a_written_argument_that_is_part_of_a_tensor_of_the_graph() -> None:
+    root, graph = torch.nn.Module(), torch.fx.Graph()
+    root.register_buffer("held", torch.ones(4))
+    x = graph.placeholder("x")
+    graph.call_method("add_", (x, 2.0))
+    total = graph.call_function(torch.sum, (graph.get_attr("held"),))
+    graph.call_method("add_", (x, total))
+    graph.output((total,))
+    module, part = torch.fx.GraphModule(root, graph), root.held[1:3]
+    (found,) = backend.pirkit(module, [part])(part)
+    assert (found.item(), *part.tolist()) == (8, 11, 11)
+
+
+def test_a_failed_capture_leaves_hooks_of_saved_tensors_as_they_were() -> None:
+    graph = torch.fx.Graph()
+    graph.output((graph.call_function(torch.mm, (graph.placeholder("x"),) * 2),))
+    module = torch.fx.GraphModule(torch.nn.Module(), graph)
+    with torch.autograd.graph.disable_saved_tensors_hooks("off"):
+        with pytest.raises(NodeError):
+            capture(module, [torch.ones(2, 3)])
+        assert not torch._C._autograd._saved_tensors_hooks_is_enabled()
+
+
+@pytest.mark.parametrize("given", [torch.device("cpu"), object()])
+def test_an_argument_of_another_type_is_refused(given: Any) -> None:
+    with pytest.raises(UnsupportedError, match="is a"):
+        _encoded(given, [], "tensor")
+    assert _encoded(torch.float32, [], "tensor") == {"torch": "float32"}
 
 
 def test_results_that_are_views_of_a_tensor_that_is_none() -> None:

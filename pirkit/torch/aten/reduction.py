@@ -212,14 +212,18 @@ def _(
     elif order == 2:
         found = _off_zero(b, b.sqrt, b.sum(b.multiply(given, given), axes, keepdim=keepdim))
     else:
-        powers = _off_zero(b, lambda v: b.power(v, order), size)
+        at_zero = 0.0 if order > 0 else math.inf
+        powers = _off_zero(b, lambda v: b.power(v, order), size, at_zero)
         total = b.sum(powers, axes, keepdim=keepdim)
-        found = _off_zero(b, lambda v: b.power(v, 1 / order), total)
+        found = _off_zero(b, lambda v: b.power(v, 1 / order), total, at_zero)
     return b.cast(found, b.dtype)
 
 
-def _off_zero(b: AtenBuilder, function: Callable[[Value], Value], x: Value) -> Value:
-    """A function of ``x``; zero, with gradient zero, where ``x`` is zero."""
-    zero = b.const(0.0, x.dtype)
-    is_zero = b.equal(x, zero)
-    return b.where(is_zero, zero, function(b.where(is_zero, b.const(1.0, x.dtype), x)))
+def _off_zero(
+    b: AtenBuilder, function: Callable[[Value], Value], x: Value, at_zero: float = 0.0
+) -> Value:
+    """A function of ``x``; ``at_zero``, with gradient zero, where ``x`` is zero."""
+    is_zero = b.equal(x, b.const(0.0, x.dtype))
+    return b.where(
+        is_zero, b.const(at_zero, x.dtype), function(b.where(is_zero, b.const(1.0, x.dtype), x))
+    )
