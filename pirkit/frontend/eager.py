@@ -187,7 +187,7 @@ def _hashable(value: Any) -> Any:
 
     `==` does not tell 0.0 from -0.0: text stands for a number that may be a negative zero.
     """
-    kind: Any = type(value)
+    kind: Any = value.__class__
     if kind is float:
         return value if value or copysign(1.0, value) > 0.0 else "-0.0"
     if kind is list:

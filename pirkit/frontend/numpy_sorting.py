@@ -89,15 +89,15 @@ def take(
     x, axis = (b.reshape(x, (-1,)), 0) if axis is None else (x, normalize_axis_index(axis, x.rank))
     if mode not in ("raise", "clip", "wrap"):
         raise refused(f"`take` with mode={mode!r}", "the modes are raise, clip and wrap")
-    if isinstance(indices, Value) and indices.dtype.is_integer:
-        indices = cast(Any, b.places(indices))
+    is_traced = isinstance(indices, Value) and indices.dtype.is_integer
+    given: Any = b.places(cast(Value, indices)) if is_traced else indices
     if mode == "clip":
-        indices = np.clip(indices, 0, x.shape[axis] - 1)
+        given = np.clip(given, 0, x.shape[axis] - 1)
     elif mode == "wrap":
-        indices = np.mod(indices, x.shape[axis])
-    if not isinstance(indices, Value | DenseTensor):
-        return x[(*[slice(None)] * axis, np.asarray(indices))]
-    places = b.value(indices)
+        given = np.mod(given, x.shape[axis])
+    if not isinstance(given, Value | DenseTensor):
+        return x[(*[slice(None)] * axis, np.asarray(given))]
+    places = b.value(given)
     found = b.gather(x, b.reshape(places, (-1,)), axis=axis)
     return b.reshape(found, (*x.shape[:axis], *places.shape, *x.shape[axis + 1 :]))
 

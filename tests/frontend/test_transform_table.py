@@ -586,10 +586,11 @@ def test_rules_get_arguments_without_derivatives_by_their_numbers(number: int) -
         return x * 2 if mode == "twice" else x
 
     forward = pirkit.custom_jvp(f, nondiff_argnums=number)
-    forward.defjvp(lambda mode, given, tangents: (f(*given, mode), 5.0 * tangents[0]))
+    forward.defjvp(lambda mode, given, tangents: (f(given[0], mode), 5.0 * tangents[0]))
     backward = pirkit.custom_vjp(f, nondiff_argnums=(number,))
     backward.defvjp(lambda x, mode: (f(x, mode), None), lambda mode, held, ct: (5.0 * ct,))
-    for rule in (forward, backward):
+    rules: tuple[Any, ...] = (forward, backward)
+    for rule in rules:
         for args in ((), ("once",)):
             np.testing.assert_allclose(rule(X, *args), f(X, *args))
             found = pirkit.grad(lambda x, args=args, rule=rule: rule(x, *args).sum())(X)
