@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 import stat
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -19,27 +18,11 @@ from pirkit.diag.errors import ArtifactError
 from pirkit.diag.limits import check_unpacked
 from pirkit.diag.paths import unreadable
 from pirkit.diag.span import Span
+from pirkit.frontend.foreign_files import DAMAGE
 from pirkit.runtime.atomic_write import atomic_write
 from pirkit.runtime.dtype import BY_NAME, DType, bfloat16
 
 Array = np.ndarray[Any, Any]
-
-DAMAGE: Final = (
-    EOFError,
-    KeyError,
-    MemoryError,
-    NotImplementedError,
-    OSError,
-    OverflowError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    UnicodeError,
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
-"""What ``zipfile`` and ``numpy`` raise for damaged or mislabelled files."""
 
 
 def read_npz(path: str, dtypes: Mapping[str, str] | None = None) -> dict[str, Array]:

@@ -8,10 +8,26 @@ from __future__ import annotations
 import io
 import re
 import zipfile
+import zlib
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from pirkit.frontend.arrays import DAMAGE
+DAMAGE: Final = (
+    EOFError,
+    KeyError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    UnicodeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What ``zipfile`` and ``numpy`` raise for damaged or mislabelled files."""
 
 _PICKLE_HELP: Final = (
     "pirkit never unpickles files; write weights with `safetensors`, and give them with --params"
