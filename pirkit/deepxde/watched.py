@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import FunctionType
 from typing import Any, Final, cast
@@ -80,7 +80,8 @@ class Watched:
             # An expression with a call is no target of an assignment.
             if "(" not in place.expression and isinstance(place.value, bool | int | float):
                 names = {**self._held.roots, "value": place.value}
-                function_of("put()", [f"{place.expression} = value"], names)()
+                with suppress(TypeError):  # an element of a tuple cannot be assigned
+                    function_of("put()", [f"{place.expression} = value"], names)()
 
     @contextmanager
     def recording(self, states: Sequence[State]) -> Generator[None]:

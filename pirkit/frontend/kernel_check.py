@@ -62,6 +62,8 @@ KERNEL: Final = "a kernel"
 SEGMENT: Final = "a native segment"
 CALL: Final = "its native call"
 """The words for what may be wrong, also in `Report.symptom`."""
+_SPECTRA: Final = 24
+"""Further kernels of a program whose lines are compared with those of the wrong one."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Report:
     """Whether a kernel ended the process, or did not end in time."""
     lines_run: Lines = frozenset()
     """The lines of the code generator that ran for the wrong code."""
+    others_run: tuple[tuple[Lines, bool], ...] = ()
+    """The same of other kernels of the program, and whether each is right."""
     files: tuple[str, ...] = ()
     """The files that may be wrong, the most suspicious first."""
 
@@ -182,12 +186,12 @@ def check_kernels(
         files = named_files(report.suspect)
         # Any file that a call runs may be wrong; what lies between calls is known by experiments.
         named = () if WRONG_CALL in report.suspect else files
-        return replace(report, files=suspects(lines, named, likely=files))
+        return replace(report, files=suspects(lines, report.others_run, named, likely=files))
     fault = report.faults[0]
     stage, _, routines = fault.stage.partition(ROUTINES)
     likely = (*fault.emitters, *(named_files(routines) or fault.files))
     named = named_files(stage.partition(OTHERS)[0])
-    return replace(report, files=suspects(lines, named, likely))
+    return replace(report, files=suspects(lines, report.others_run, named, likely))
 
 
 def _report_of(found: dict[str, Any]) -> Report:
@@ -201,9 +205,14 @@ def _report_of(found: dict[str, Any]) -> Report:
             "origin": tuple(fault["origin"]),
         }
         faults.append(KernelFault(**fields))
-    lines_run = frozenset({(file, number) for file, number in found["lines_run"]})
-    whole: dict[str, Any] = {**found, "faults": tuple(faults), "lines_run": lines_run}
+    others = [(_lines_of(lines), is_right) for lines, is_right in found["others_run"]]
+    lines = {"lines_run": _lines_of(found["lines_run"]), "others_run": tuple(others)}
+    whole: dict[str, Any] = {**found, "faults": tuple(faults), **lines}
     return Report(**whole)
+
+
+def _lines_of(lines: Sequence[Sequence[Any]]) -> Lines:
+    return frozenset({(file, number) for file, number in lines})
 
 
 def _check(
@@ -266,13 +275,18 @@ def _wrong_alone(
 
     With ``ranks``, it has the lines of the code generator that made the first of them.
     """
-    lines = Lines()
+    lines, others = Lines(), list[tuple[Lines, bool]]()
     if ranks and backend == CPU and check.culprit is not None and check.culprit.functions:
         lines = native_lines(check.culprit.lowered_again)
-    faults = tuple(check.faults)
+        native = {s: is_right for s, is_right in check.ran.items() if s.functions}
+        native.pop(check.culprit, None)
+        first = [*native.items()][:_SPECTRA]
+        others = [(native_lines(step.lowered_again), is_right) for step, is_right in first]
+    ended, faults = bool(watch.ended), tuple(check.faults)
     return Report(
-        plan.name, backend, check.checked, faults, ended=bool(watch.ended), lines_run=lines
-    )
+        plan.name, backend, check.checked, faults, ended=ended, lines_run=lines,
+        others_run=tuple(others),
+    )  # fmt: skip
 
 
 _BUGS: Final = (*KERNEL_FAULTS, AttributeError, AssertionError)

@@ -173,16 +173,18 @@ def _warm_up() -> None:
 
 
 def suspects(
-    wrong: Lines, named: Sequence[str] = (), likely: Sequence[str] = ()
-) -> tuple[str, ...]:
+    wrong: Lines, others: Sequence[tuple[Lines, bool]] = (), named: Sequence[str] = (),
+    likely: Sequence[str] = (),
+) -> tuple[str, ...]:  # fmt: skip
     """The files that may be wrong, the most suspicious first.
 
-    ``wrong`` are the lines of the wrong code. Files that are ``named`` as its stage come first, in
-    the order of their scores; of others with equal scores those that are ``likely``, then those of
-    which most lines are suspicious.
+    ``wrong`` are the lines of the wrong code, ``others`` those of further code of the program, and
+    whether it is right. Files that are ``named`` as its stage come first, in the order of their
+    most suspicious lines; of others with equal scores those that are ``likely``, then those with
+    the most such lines.
     """
     failed, right = [wrong], list[Lines]()
-    for lines, is_right in _examples():
+    for lines, is_right in (*_examples(), *others):
         (right if is_right else failed).append(lines)
     failures = Counter(line for lines in failed for line in lines)
     successes = Counter(line for lines in right for line in lines)
@@ -193,7 +195,8 @@ def suspects(
 
     def order(file: str) -> tuple[object, ...]:
         found = scores.get(file, [0.0])
-        return file not in named, -max(found), file not in likely, -sum(found) / len(found)
+        most = max(found)
+        return file not in named, -most, file not in likely, -found.count(most)
 
     return tuple(sorted({*scores, *named}, key=lambda file: (order(file), file))[:MOST])
 

@@ -116,6 +116,8 @@ class InstructionCheck(Struct):
     """Whether the run goes on after a fault, and experiments find its reason."""
     culprit: Checked | None = None
     """The first step that is wrong."""
+    ran: dict[Checked, bool] = field(default_factory=dict["Checked", bool])
+    """The steps that ran, and whether each was right."""
     _live: dict[int, _Live] = field(default_factory=dict[int, _Live])
     _positions: dict[int, tuple[tuple[Instruction, ...], int]] = field(
         default_factory=dict[int, "tuple[tuple[Instruction, ...], int]"]
@@ -193,6 +195,7 @@ class InstructionCheck(Struct):
             for slot, array in _stored(call.outputs, results):
                 self._track(slot, array)
         self.checked += 1
+        self.ran.setdefault(step, True)
         return found
 
     def _compare(
@@ -233,6 +236,7 @@ class InstructionCheck(Struct):
         """Note what is wrong with a step; ``planned`` is to blame if no stage of its lowering."""
         b, kernel = step.binding, step.choice.kernel
         self.culprit = self.culprit or step
+        self.ran[step] = False
         self.faults.append(
             KernelFault(
                 self.place_of(b, call),

@@ -73,6 +73,14 @@ _BROADCAST_THEN_RESHAPED: Final = """builtin.module { pir.program @main(
     %7 = pd_op.add(%5, %c) : (tensor<2x?x?xf32>, tensor<2x?x?xf32>) -> tensor<2x?x?xf32>
     pir.shadow_output(%7) {output_name = "y"} : (tensor<2x?x?xf32>) -> () } }"""
 
+_SIZES_OF_NOTHING: Final = """builtin.module { pir.program @main(%x "x" : tensor<?x9x9xf32>) {
+    %0 = pd_op.reshape(%x) {shape = array<i64: -1>} : (tensor<?x9x9xf32>) -> tensor<?xf32>
+    %1 = pd_op.slice(%0) {starts = array<i64: 0>, ends = array<i64: 0>, axes = array<i64: 0>}
+      : (tensor<?xf32>) -> tensor<?xf32>
+    %2 = pd_op.reshape(%1) {shape = array<i64: 0, 2>} : (tensor<?xf32>) -> tensor<?x2xf32>
+    %3 = pd_op.shape64(%2) : (tensor<?x2xf32>) -> tensor<2xi64>
+    pir.shadow_output(%3) {output_name = "y"} : (tensor<2xi64>) -> () } }"""
+
 _FLOATS: Final = np.random.default_rng(0).random((2, 3, 18, 20), np.float32)
 _PROGRAMS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "an op that a kernel shapes, and whose result it reads": (
@@ -96,6 +104,9 @@ _PROGRAMS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
             "x": _FLOATS[:, 0, :3, :4], "a": _FLOATS[:, :1, :4, :3], "b": _FLOATS[:, :1, 5:6, :3],
             "c": _FLOATS[:, 1, :3, :4],
         },
+    ),
+    "sizes that the kernel which holds them does not read": (
+        _SIZES_OF_NOTHING, {"x": _FLOATS.reshape(-1)[:810].reshape(10, 9, 9)},
     ),
     "a tensor without elements in a shape that the run knows": (
         _NOTHING, {"x": np.ones((0, 3), "f4"), "e": np.ones((1, 0, 16), "f4")},

@@ -242,6 +242,34 @@ def test_extremes_of_unsigned_numbers_are_scattered(how: str, bits: int) -> None
     np.testing.assert_array_equal(found.view(x.dtype), wanted)
 
 
+SELECT = """func.func @main(%x: tensor<4xTYPE>, %s: tensor<3xTYPE>) -> tensor<4xTYPE> {
+  %z = stablehlo.constant dense<ZERO> : tensor<TYPE>
+  %0 = "stablehlo.select_and_scatter"(%x, %s, %z) <{window_dimensions = array<i64: 2>,
+    window_strides = array<i64: 2>, padding = dense<1> : tensor<1x2xi64>}> ({
+  ^bb0(%a: tensor<TYPE>, %b: tensor<TYPE>):
+    %1 = stablehlo.compare GE, %a, %b : (tensor<TYPE>, tensor<TYPE>) -> tensor<i1>
+    stablehlo.return %1 : tensor<i1>
+  }, {
+  ^bb0(%a: tensor<TYPE>, %b: tensor<TYPE>):
+    %1 = stablehlo.add %a, %b : tensor<TYPE>
+    stablehlo.return %1 : tensor<TYPE>
+  }) : (tensor<4xTYPE>, tensor<3xTYPE>, tensor<TYPE>) -> tensor<4xTYPE>
+  return %0 : tensor<4xTYPE>
+}"""
+
+
+@pytest.mark.parametrize("type_", ["f4", "i4", "u1", "u4"])
+def test_padding_of_selected_windows_is_below_all_numbers(type_: str) -> None:
+    words = {"f4": "f32", "i4": "i32", "u1": "ui8", "u4": "ui32"}
+    text = SELECT.replace("TYPE", words[type_]).replace("ZERO", "0.0" if type_ == "f4" else "0")
+    as_held = (lambda a: a.view("i4")) if type_ == "u4" else (lambda a: a)
+    x, s = (np.array(v, "i8").astype(type_) for v in ([-5, -7, 3, 4], [1, 2, 3]))
+    found = pirkit.stablehlo.load(text)(as_held(x), as_held(s)).numpy()
+    first = 2 if type_.startswith("u") else 0  # -7 is a large unsigned number
+    wanted = [1, first, 2 - first, 3]
+    np.testing.assert_array_equal(found.view(type_), wanted)
+
+
 REDUCE = """func.func @main(%x: tensor<4xTYPE>) -> tensor<TYPE> {
   %init = stablehlo.constant dense<INIT> : tensor<TYPE>
   %0 = stablehlo.reduce(%x init: %init) across dimensions = [0] :

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pirkit
 from pirkit import ops
 from pirkit.lowering.whole_program import several_axes
 from pirkit.lowering.whole_program.batch_lanes import batch_lane_program
@@ -24,6 +25,17 @@ def turned(x: Any, w: Any) -> Any:
     h = ops.reshape(ops.tanh(x @ w), [37, 3, 4])
     across = ops.transpose(ops.sin(ops.transpose(h, perm=[0, 2, 1])), perm=[0, 2, 1])
     return (across * h).sum(2)
+
+
+def test_numbers_listed_by_the_program() -> None:
+    """Such a list may also be data beside rows of several axes, as the counts of `equal_all`."""
+
+    def equal(x: Any, y: Any) -> Any:
+        return ops.equal_all(ops.reshape(x, [2, 3]), ops.reshape(y, [2, 3]))
+
+    other = np.where(np.arange(37)[:, None] == 5, X + 1, X)
+    found = pirkit.jit(pirkit.vmap(equal), fast_math=True)(X, other)
+    assert found.tolist() == [k != 5 for k in range(37)]
 
 
 def rewritten() -> list[Op] | None:

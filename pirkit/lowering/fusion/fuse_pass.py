@@ -186,9 +186,10 @@ def _saves(made: Generated) -> bool:
 
 def _alone(unit: Unit, sized: bool) -> Cost:
     """The cost of an op as a separate call; bytes with dynamic sizes count as 0."""
-    if sized:
-        return cost_alone(unit.op.name, 0)
     operands = [m for v in unit.tensors if isinstance(m := meta_of(v.type), TensorMeta)]
+    # an op without operands in memory, as a shape, may read sizes that its kernel does not know
+    if sized or not all(m.is_static for m in (*operands, unit.meta)):
+        return cost_alone(unit.op.name, 0)
     return cost_alone(unit.op.name, _bytes(unit), slower_ns(unit.op.name, operands, unit.meta))
 
 

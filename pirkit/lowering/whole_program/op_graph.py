@@ -10,14 +10,18 @@ from msgspec import Struct, field
 
 from pirkit.dialect.kinds import ALIAS, COPY, RESHAPE
 from pirkit.dialect.opdef import has_trait
-from pirkit.runtime.convert import constant
+from pirkit.runtime.convert import constant, constants
 from pirkit.runtime.dtype import REAL_OF, DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call, Instruction, Plan
 
+Array = np.ndarray[Any, Any]
+
 _MAX_TABLE: Final = 1 << 14
 """Largest number of elements of a constant that is part of the code."""
 _CONSTANT_FILLS: Final = frozenset({"full", "full_like"})
+_LISTED: Final = {"assign_value": "values", "full_int_array": "value"}
+"""Ops that list the elements of a constant, and the attributes that do."""
 
 
 class NotNativeError(Exception):
@@ -143,8 +147,8 @@ def _ops(instruction: Instruction, graph: Graph, views: dict[int, int]) -> Itera
         raise NotNativeError(f"`{name}` reads a list")
     args = tuple([views.get(i, i) for i in cast("Sequence[int]", given)])
     (out,) = cast("tuple[int]", instruction.outputs)
-    if name == "assign_value" and out not in graph.declared:
-        op = _constant(instruction, graph, out)
+    if name in _LISTED and out not in graph.declared:
+        op = _constant(instruction.attrs[_LISTED[name]], graph, out)
         if op is not None:
             graph.ops.append(op)
             yield op
@@ -261,23 +265,29 @@ def _of_matrices(op: Op, graph: Graph) -> tuple[Op, ...]:
     return (*ops, Op("matmul", tuple(args), made, attrs), last)
 
 
-def _constant(call: Call, graph: Graph, out: int) -> Op | None:
-    """Lower `assign_value`: a fill if all elements are equal, a `concat` of fills if there are rows
-    and each column is constant, otherwise a table.
+def _constant(listed: Sequence[complex], graph: Graph, out: int) -> Op | None:
+    """Lower a list of numbers: a fill if all elements are equal, a `concat` of fills if there are
+    rows and each column is constant, otherwise a table.
     """
-    values = np.asarray(call.attrs["values"]).reshape(call.attrs["shape"])
-    if not values.size or values.dtype.kind == "c":
-        raise NotNativeError("a value has no elements, or complex ones")
-    if (values == values.flat[0]).all():
-        graph.fills[out] = _number(values.flat[0].item(), out, graph)
-        return None
     meta = graph.metas[out]
-    if values.ndim != 2 or len(values) == 1 or not (values == values[:1]).all():
+    if not listed:
+        raise NotNativeError("a value has no elements")
+    values = constants(listed, meta.dtype).reshape(meta.shape)
+    first = values.reshape(-1)[:1]
+    if _same(values, first):
+        graph.fills[out] = first.item()
+        return None
+    if values.ndim != 2 or len(values) == 1 or not _same(values, values[:1]):
         if values.size > _MAX_TABLE:
             raise NotNativeError(f"a constant of {values.size} elements")
-        graph.tables[out] = np.ascontiguousarray(values, meta.dtype.np)
+        graph.tables[out] = values
         return None
     # each column is an immediate of the code, as the directions of a derivative
     columns = [graph.new(meta.with_shape((meta.shape[0], 1))) for _ in values[0]]
     graph.fills |= dict(zip(columns, map(float, values[0]), strict=True))
     return Op("concat", tuple(columns), out, {"axis": 1})
+
+
+def _same(values: Array, others: Array) -> bool:
+    """Whether elements have the bits of others that broadcast to them, as 0.0 and -0.0 differ."""
+    return values.tobytes() == np.broadcast_to(others, values.shape).tobytes()

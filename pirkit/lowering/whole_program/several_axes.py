@@ -116,7 +116,6 @@ class _Columns:
         self.chosen: dict[int, Array] = {}
         self.numbers: dict[int, Array] = {}
         """The numbers of the columns of values that are computed."""
-        self.indices: dict[int, tuple[int, ...]] = {}
         self.runs = 0
         self.stored: set[int] = {*graph.inputs, *graph.tables}
         for op in graph.ops:
@@ -128,9 +127,6 @@ class _Columns:
         return self.graph.metas[value].rank
 
     def _rewrite(self, op: Op) -> None:
-        if op.name == "full_int_array":
-            self.indices[op.out] = tuple(op.attrs["value"])
-            return
         several = max(map(self._rank, (*op.args, op.out))) > 2
         if not several and op.name != "gather" and self.chosen.keys().isdisjoint(op.args):
             self._emit(op)
@@ -156,7 +152,8 @@ class _Columns:
     def _keeps_batch_axis(self, op: Op) -> bool:
         """Whether the first axis of the result is that of the operands."""
         out = self.graph.metas[op.out]
-        metas = [self.graph.metas[a] for a in op.args if a not in self.indices]
+        moved = op.args[:1] if op.name == "gather" else op.args
+        metas = [self.graph.metas[a] for a in moved]
         if not out.rank or not all(m.rank and m.shape[0] == out.shape[0] for m in metas):
             return False
         match op.name:
@@ -363,11 +360,11 @@ def _expanded(c: _Columns, op: Op) -> Array:
 
 def _gathered(c: _Columns, op: Op) -> Array:
     value, index = op.args
-    found = c.indices.get(index)
-    if found is None and index in c.graph.tables:
-        found = tuple([int(k) for k in c.graph.tables[index].ravel()])
-    if found is None or c.graph.metas[index].rank != 1:
+    meta, graph = c.graph.metas[index], c.graph
+    if not graph.is_constant(index) or meta.rank != 1:
         raise NotNativeError("columns that are known only when the program runs")
+    filled = [graph.fills[index]] * meta.numel if index in graph.fills else graph.tables[index]
+    found = np.asarray(filled, np.int64)
     axis: int = op.attrs["axis"] % c.graph.metas[value].rank
     return np.take(c.of(value), found, axis - 1)
 

@@ -212,9 +212,12 @@ def _(
         raise b.unsupported("selects by another function than the first largest or least element,"
                             " or does not add")  # fmt: skip
     window = Window.of(b, x.rank, window_dimensions, window_strides, None, None, padding)
-    worst = b.const(float("-inf") if chosen == "GE" else float("inf"), x.dtype)
+    low, high = float("-inf"), float("inf")
+    if x.dtype.is_integer:
+        low, high = np.iinfo(x.dtype.np).min, np.iinfo(x.dtype.np).max
+    worst = b.const(low if chosen == "GE" else high, x.dtype)
     zeros = (0,) * x.rank
-    wide = padded(b, x, worst, window.low, window.high, zeros)
+    wide = padded(b, b.ordered(x, b.ins[0]), worst, window.low, window.high, zeros)
     parts = [b.reshape(p, (1, *p.shape)) for p in window.parts(b, wide)]
     stack = b.concat(parts, 0)
     which = b("pd_op.argmax" if chosen == "GE" else "pd_op.argmin", stack, axis=0)
@@ -227,9 +230,7 @@ def _(
         corner = corner + along.reshape([-1 if i == d else 1 for i in range(x.rank)])
     moved = b.gather(b.integers(offsets), b.reshape(which, (-1,)), axis=0)
     at = b.add(moved, b.reshape(b.array(corner, "corners"), (-1,)))
-    flat = b.const(0.0, x.dtype, (wide.meta.numel,))
-    made = b.put_along_axis(flat, at, b.reshape(source, (-1,)), axis=0, reduce="add")
-    back = b.reshape(made, wide.shape)
+    back = _put(b, b.const(0.0, x.dtype, wide.shape), at, source, "add")
     for d in range(x.rank):
         back = b.cut(back, d, window.low[d], window.low[d] + x.shape[d])
     return back if b.number_of(init) == 0 else b.add(back, b.expanded(init, x.shape))
