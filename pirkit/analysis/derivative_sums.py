@@ -22,7 +22,8 @@ class Direction(Struct, frozen=True):
 
     variable: SSAValue
     by: Place | SSAValue
-    """The element that grows by one, or the tensor that is added; all of a row for no indices."""
+    """The element that grows by one, or the tensor that is added. Without indices, all elements of
+    a row grow."""
     in_rows: bool = True
     """Whether ``by`` is an element of each row (index of the first axis), or of the tensor."""
 
@@ -40,7 +41,8 @@ Sum = dict[tuple[Root, Monomial], float]
 
 
 class Form(Struct, frozen=True):
-    """The sums that are the elements of a tensor; those of its first ``lead`` axes are alike."""
+    """A tensor each of whose elements is a `Sum`. Along the first ``lead`` axes, the rows, all sums
+    are alike, so ``elements`` has the other axes only."""
 
     lead: int
     elements: Array

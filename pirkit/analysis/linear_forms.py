@@ -202,8 +202,9 @@ class Forms(Struct):
                 self.of[op.results[i * order + k]] = form
 
     def _turns(self, form: Form, variables: list[SSAValue]) -> bool:
-        """Whether a direction of a derivative depends on variables: its derivative by them has a
-        term for that, besides the mixed derivative.
+        """Whether the direction of a derivative depends on the variables.
+
+        The derivative with respect to them then has a term besides the mixed derivative.
         """
         keys = [key for e in form.elements.flat for key in cast(Sum, e)]
         ways = {d.by for _, monomial in keys for d in monomial if isinstance(d.by, SSAValue)}
@@ -341,7 +342,7 @@ _RULES: Final[dict[str, Callable[[Forms, PirOp], Form | None]]] = {
 
 
 def _is_taken_apart(value: SSAValue) -> bool:
-    """Whether elements of a value are moved, or are summed along some axes, in a linear form."""
+    """Whether ops of linear forms move elements of a value, or sum them along some of the axes."""
     pending, seen = [value], {value}
     for held in pending:
         for op in [cast(PirOp, use.operation) for use in held.uses]:
@@ -369,7 +370,10 @@ def _differentiated(block: Block) -> set[SSAValue]:
 
 
 def _summed(target: SSAValue) -> tuple[SSAValue, float]:
-    """The tensor of which one number is the sum, times a factor; else the value itself."""
+    """The tensor and the factor of which a value of one element is ``factor * sum(tensor)``.
+
+    For any other value that is the value itself, with factor 1.
+    """
     value, factor = target, 1.0
     while np.prod(static(shape_of(value))) == 1:
         owner = value.owner

@@ -132,7 +132,7 @@ def _one(
         result = run_passes(module, arguments, lambda: _read(part, name, arguments), report)
         if report is not None:
             report.end(module)
-        _number(module, arguments)  # operations that stand in for none
+        _number(module, arguments)  # operations that passes have added
     if arguments.check is not None:
         _late("kernel_views").check_kernels(module, arguments)
     return module, result

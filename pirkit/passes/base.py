@@ -99,7 +99,9 @@ class PassContext(Struct):
     """Number of rewrites after which the pass stops; None for no limit."""
     listeners: tuple[RewriteListener, ...] = ()
     observers: tuple[Callable[[object], None], ...] = ()
+    """Called with what the pass reports by `decided`."""
     latest: deque[str] = field(default_factory=lambda: deque[str](maxlen=REMEMBERED))
+    """The rules of the latest rewrites."""
     analyses: dict[Any, tuple[int, Any]] = field(default_factory=dict[Any, tuple[int, Any]])
     """Results of analyses, each with the number of rewrites after which it was computed."""
 
@@ -134,7 +136,7 @@ class PassContext(Struct):
         self.remarks.append(Remark(kind, self.pass_name, message, span))
 
     def decided(self, decision: object) -> None:
-        """Pass a decision, which must not be changed, to the observers that explain the pass."""
+        """Tell the observers a decision, such as a plan of fusion; they must not change it."""
         for observe in self.observers:
             observe(decision)
 
@@ -166,6 +168,7 @@ class PassContext(Struct):
 
 
 Places = tuple[tuple[str, Span], ...]
+"""Words of a pipeline string, each with its span."""
 
 
 class Pass(ABC):
@@ -181,7 +184,8 @@ class Pass(ABC):
     """Whether it calls `PassContext.rewrote` before each change, so that cached analyses stay valid
     after a run without rewrites."""
     places: Places = ()
-    """The values of options, and last the name, with where the text of a pipeline has them."""
+    """Where a pipeline string has the values of the options and, last, the name of the pass; empty
+    for a pass that was made in Python."""
 
     @abstractmethod
     def run(self, ctx: PassContext, module: ModuleOp) -> None:

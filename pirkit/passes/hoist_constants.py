@@ -123,7 +123,7 @@ def _sources(
 
 
 def _is_left(value: SSAValue, moved: set[SSAValue]) -> bool:
-    """True if an operation that stays uses the value."""
+    """True if an operation that stays in the program uses the value."""
     return any(not u.operation.results or u.operation.results[0] not in moved for u in value.uses)
 
 

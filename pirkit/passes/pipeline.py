@@ -7,7 +7,7 @@
     option   = NAME "=" value ("," value)*  |  NAME          (a bare name switches a flag on)
     value    = a word without blanks and ``,{}="``, or a quoted string
 
-Names may be written with ``-`` or ``_``; blanks between the parts do not matter.
+Names of options may be written with ``-`` or ``_``; blanks between the parts do not matter.
 """
 
 from __future__ import annotations
@@ -219,7 +219,10 @@ def _build(cls: type[Pass], name: _Token, options: list[_Option]) -> Pass:
 
 
 def place_of(error: UsageError, places: Places) -> Span | None:
-    """The place in the pipeline of the value that an error quotes, or else of the pass's name."""
+    """Where the pipeline string has the value that an error quotes, or else the name of the pass.
+
+    None for a pass that no pipeline string made.
+    """
     quoted = (span for text, span in places if f"`{text}`" in error.message)
     return next(quoted, places[-1][1] if places else None)
 

@@ -147,7 +147,10 @@ def weights_name(op: PirOp) -> str:
 
 
 class _Quantization(Struct):
-    """One program; weights and activations that several ops read are quantized once."""
+    """One program; weights and activations that several ops read are quantized once.
+
+    The tables hold what was quantized: numbers and scales, and of an image its zero point.
+    """
 
     ctx: PassContext
     program: ProgramOp

@@ -84,7 +84,8 @@ def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
     that is a matmul, and None if not. The function's name, with "-" for "_", is that of the pass,
     its docstring the manual page, and its parameters that are given by keyword are the options.
 
-    Raises UsageError (PK0703) for an op that does not exist, and (PK0701) if no op is named.
+    Raises UsageError (PK0703) for an op that does not exist, and ArgumentError (PK0701) if no op is
+    named, if the function does not take one call, or if an option has no default.
     """
     if not ops or not all(isinstance(cast(object, op), str) for op in ops):
         raise ArgumentError(
