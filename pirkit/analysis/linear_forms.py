@@ -22,6 +22,7 @@ from pirkit.analysis.derivative_sums import (
     Root,
     Sum,
     derived,
+    dtype_of,
     scaled,
     shape_of,
     static,
@@ -228,7 +229,10 @@ class Forms(Struct):
     # --- what moves, adds and scales ---
 
     def _linear(self, op: PirOp) -> Form | None:
-        lead = next(self.of[v].lead for v in operands_of(op) if v in self.of)
+        known = next(v for v in operands_of(op) if v in self.of)
+        if dtype_of(known) is not dtype_of(op.results[0]):
+            return None  # a sum may convert what it adds
+        lead = self.of[known].lead
         if moves(op):
             given = [self._operand(v, lead) for v in operands_of(op)]
             return None if any(g is None for g in given) else moved(op, cast("list[Form]", given))
@@ -302,7 +306,7 @@ def _reduced(forms: Forms, op: PirOp) -> Form | None:
     form = forms.of[op.operands[0]]
     rank = form.lead + form.elements.ndim
     axes = sorted({a % rank for a in op.attribute("axis") or range(rank)})
-    if not axes or axes[0] < form.lead:
+    if not axes or axes[0] < form.lead or 0 in form.elements.shape:
         return None
     inner = tuple([a - form.lead for a in axes])
     keeps = bool(op.attribute("keepdim"))
@@ -386,7 +390,7 @@ def _summed(target: SSAValue) -> tuple[SSAValue, float]:
             if axes and len(set(axes)) != len(shape):
                 break
             if owner.name == "pd_op.mean":
-                if UNKNOWN in shape:
+                if UNKNOWN in shape or 0 in shape:
                     break
                 factor /= float(np.prod(shape))
         elif not declares(owner, RESHAPE) and owner.name != "pd_op.assign":
