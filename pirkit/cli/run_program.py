@@ -72,7 +72,8 @@ def run_program(arguments: argparse.Namespace) -> int:
 
 def _print_outputs(outputs: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps({name: value.tolist() for name, value in outputs.items()}))
+        lists = {name: value.tolist() for name, value in outputs.items()}
+        print(json.dumps(lists, default=lambda number: [number.real, number.imag]))
         return
     for name, value in outputs.items():
         print(f"{name}: {value.dtype}{list(value.shape)}")

@@ -73,6 +73,23 @@ def test_random_inputs_can_be_drawn_again(run: Run) -> None:
     assert run(FILE, "--inputs", "random:x")[0] == 2
 
 
+def test_inputs_after_random_ones_replace_them(run: Run, tmp_path: Path) -> None:
+    """So do those of a file whose name begins with the word."""
+    program = tmp_path / "program.mlir"
+    program.write_text(
+        'pir.program @main(%x "x" : tensor<2xf32>) {\n'
+        "  %z = pd_op.complex(%x, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xcomplex<f32>>\n"
+        '  pir.shadow_output(%z) {output_name = "z"} : (tensor<2xcomplex<f32>>) -> ()\n}\n'
+    )
+    x = np.array([1, 2], np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.savez(tmp_path / "random_x.npz", x=x)
+    for given in (f"random:0,x={tmp_path / 'x.npy'}", str(tmp_path / "random_x.npz")):
+        code, out, _ = run(str(program), "--inputs", given, "--json")
+        assert (code, json.loads(out)) == (0, {"z": [[1.0, 1.0], [2.0, 2.0]]})
+        assert run("--check", str(program), "--inputs", given)[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
