@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,7 +28,7 @@ from msgspec import Struct, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from pirkit.diag.errors import PassError, UsageError
+from pirkit.diag.errors import ArgumentError, PassError, UsageError
 from pirkit.diag.limits import current_limits
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp, span_of
@@ -222,7 +223,21 @@ PipelineItem = str | Pass | type[Pass]
 """An element of a pipeline given as a list; a class stands for the pass with its defaults."""
 
 
+def require_name(cls: type[Pass]) -> None:
+    """Raise ArgumentError (PK0701) for a class of passes without a name."""
+    if not isinstance(getattr(cls, "name", None), str):
+        raise ArgumentError(
+            f"the pass {cls.__qualname__} has no name",
+            help=f'`name = "{cls.__qualname__.lower()}"` in its class gives it one',
+        )
+
+
+_WORD: Final = re.compile(r'[^\s,{}="]+')
+"""What needs no quotes in a pipeline string."""
+
+
 def _spelled(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(map(_spelled, cast("tuple[Any, ...]", value)))
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if _WORD.fullmatch(text) else f'"{text}"'
