@@ -85,7 +85,7 @@ class Server:
             return None
         try:
             message: Any = json.loads(self.source.read(length))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return {"id": None, "wrong": str(error)}
         if not isinstance(message, dict):
             return {"id": None, "wrong": "a message is an object"}
