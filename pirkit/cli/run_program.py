@@ -46,7 +46,7 @@ def run_program(arguments: argparse.Namespace) -> int:
     inputs = read_inputs(arguments.inputs or "", exe, arguments.params)
     outputs: dict[str, Any] = {}
     times: list[float] = []
-    for _ in range(arguments.repeat):
+    for _ in range(arguments.repeat or 1):
         begin = time.perf_counter()
         outputs = exe.run(inputs)
         times.append(time.perf_counter() - begin)

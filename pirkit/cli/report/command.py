@@ -74,8 +74,7 @@ def report_run(arguments: argparse.Namespace) -> int:
     report, result = _transformed(program, pipeline)
     exe = compile_as_asked(program, arguments, "")
     inputs = read_inputs(arguments.inputs or "", exe, arguments.params)
-    repeat = arguments.repeat if arguments.repeat > 1 else _RUNS
-    found = profile(exe, inputs, repeat)
+    found = profile(exe, inputs, arguments.repeat or _RUNS)
     report.end(program.module, Measured(found, exe.plan.name, exe.plan))
     title = f"{arguments.paths[0]}: {pipeline}"
     write_file(arguments.report, page(title, [(report, result)]))

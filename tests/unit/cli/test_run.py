@@ -9,11 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pirkit.cli import compare_commits
+from pirkit.cli import compare_commits, profile_run
 from pirkit.cli.run import main
 from pirkit.diag.errors import UsageError
 from pirkit.frontend.arrays import read_npz, write_npz
@@ -174,6 +175,22 @@ def test_a_profile(run: Run, tmp_path: Path) -> None:
     assert run(f"--profile={stacks}", *common)[0] == run(f"--profile={trace}", *common)[0] == 0
     assert re.search(r"program.txt:\d+;pd_op.matmul \d+\n", stacks.read_text())
     assert len(json.loads(trace.read_text())["traceEvents"]) == len(rows)
+
+
+@pytest.mark.parametrize(("flags", "runs"), [((), 20), (("--repeat", "1"), 1)])
+def test_a_profile_runs_as_often_as_asked(
+    run: Run, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], runs: int
+) -> None:
+    asked: list[int] = []
+    once = profile_run.profile
+
+    def profile(exe: Any, inputs: Any, repeat: int) -> Any:
+        asked.append(repeat)
+        return once(exe, inputs, 1)
+
+    monkeypatch.setattr(profile_run, "profile", profile)
+    assert run("--profile", FILE, "--inputs", "random:0", *flags)[0] == 0
+    assert asked == [runs]
 
 
 def test_a_profile_tells_the_kernels_of_native_segments(run: Run) -> None:
