@@ -10,9 +10,12 @@ from msgspec import Struct
 from xdsl.ir import SSAValue
 
 from pirkit.dialect.types import meta_of
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
-_SOME_ROWS: Final = 7
+SOME_SIZE: Final = 7919
+"""The number used for sizes that are known at run time only: a prime, so that no reshape of static
+sizes splits it, and larger than the steps of rolls and slices."""
 Array = np.ndarray[Any, Any]
 Place = tuple[int, ...]
 
@@ -22,7 +25,8 @@ class Direction(Struct, frozen=True):
 
     variable: SSAValue
     by: Place | SSAValue
-    """The element that grows by one, or the tensor that is added; all of a row for no indices."""
+    """The element that grows by one, or the tensor that is added. Without indices, all elements of
+    a row grow."""
     in_rows: bool = True
     """Whether ``by`` is an element of each row (index of the first axis), or of the tensor."""
 
@@ -40,7 +44,8 @@ Sum = dict[tuple[Root, Monomial], float]
 
 
 class Form(Struct, frozen=True):
-    """The sums that are the elements of a tensor; those of its first ``lead`` axes are alike."""
+    """A tensor each of whose elements is a `Sum`. Along the first ``lead`` axes, the rows, all sums
+    are alike, so ``elements`` has the other axes only."""
 
     lead: int
     elements: Array
@@ -56,9 +61,15 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
     return cast(TensorMeta, meta_of(value.type)).shape
 
 
+def dtype_of(value: SSAValue) -> DType | None:
+    """The element type of a tensor; None for a list."""
+    meta = meta_of(value.type)
+    return meta.dtype if isinstance(meta, TensorMeta) else None
+
+
 def static(shape: Sequence[int]) -> tuple[int, ...]:
     """A shape with some number for each size that is known at run time only."""
-    return tuple([_SOME_ROWS if n == UNKNOWN else n for n in shape])
+    return tuple([SOME_SIZE if n == UNKNOWN else n for n in shape])
 
 
 def total(parts: Sequence[tuple[Any, float]]) -> Sum:

@@ -22,6 +22,7 @@ from pirkit.analysis.derivative_sums import (
     Root,
     Sum,
     derived,
+    dtype_of,
     scaled,
     shape_of,
     static,
@@ -202,8 +203,9 @@ class Forms(Struct):
                 self.of[op.results[i * order + k]] = form
 
     def _turns(self, form: Form, variables: list[SSAValue]) -> bool:
-        """Whether a direction of a derivative depends on variables: its derivative by them has a
-        term for that, besides the mixed derivative.
+        """Whether the direction of a derivative depends on the variables.
+
+        The derivative with respect to them then has a term besides the mixed derivative.
         """
         keys = [key for e in form.elements.flat for key in cast(Sum, e)]
         ways = {d.by for _, monomial in keys for d in monomial if isinstance(d.by, SSAValue)}
@@ -227,7 +229,10 @@ class Forms(Struct):
     # --- what moves, adds and scales ---
 
     def _linear(self, op: PirOp) -> Form | None:
-        lead = next(self.of[v].lead for v in operands_of(op) if v in self.of)
+        known = next(v for v in operands_of(op) if v in self.of)
+        if dtype_of(known) is not dtype_of(op.results[0]):
+            return None  # a sum may convert what it adds
+        lead = self.of[known].lead
         if moves(op):
             given = [self._operand(v, lead) for v in operands_of(op)]
             return None if any(g is None for g in given) else moved(op, cast("list[Form]", given))
@@ -301,7 +306,7 @@ def _reduced(forms: Forms, op: PirOp) -> Form | None:
     form = forms.of[op.operands[0]]
     rank = form.lead + form.elements.ndim
     axes = sorted({a % rank for a in op.attribute("axis") or range(rank)})
-    if not axes or axes[0] < form.lead:
+    if not axes or axes[0] < form.lead or 0 in form.elements.shape:
         return None
     inner = tuple([a - form.lead for a in axes])
     keeps = bool(op.attribute("keepdim"))
@@ -341,7 +346,7 @@ _RULES: Final[dict[str, Callable[[Forms, PirOp], Form | None]]] = {
 
 
 def _is_taken_apart(value: SSAValue) -> bool:
-    """Whether elements of a value are moved, or are summed along some axes, in a linear form."""
+    """Whether ops of linear forms move elements of a value, or sum them along some of the axes."""
     pending, seen = [value], {value}
     for held in pending:
         for op in [cast(PirOp, use.operation) for use in held.uses]:
@@ -369,7 +374,10 @@ def _differentiated(block: Block) -> set[SSAValue]:
 
 
 def _summed(target: SSAValue) -> tuple[SSAValue, float]:
-    """The tensor of which one number is the sum, times a factor; else the value itself."""
+    """The tensor and the factor of which a value of one element is ``factor * sum(tensor)``.
+
+    For any other value that is the value itself, with factor 1.
+    """
     value, factor = target, 1.0
     while np.prod(static(shape_of(value))) == 1:
         owner = value.owner
@@ -382,7 +390,7 @@ def _summed(target: SSAValue) -> tuple[SSAValue, float]:
             if axes and len(set(axes)) != len(shape):
                 break
             if owner.name == "pd_op.mean":
-                if UNKNOWN in shape:
+                if UNKNOWN in shape or 0 in shape:
                     break
                 factor /= float(np.prod(shape))
         elif not declares(owner, RESHAPE) and owner.name != "pd_op.assign":

@@ -6,11 +6,12 @@ Then the derivative of the sum of the value is the derivative of each row (see `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from msgspec import Struct
 from xdsl.ir import Block, SSAValue
 
+from pirkit.analysis.derivative_sums import SOME_SIZE
 from pirkit.analysis.differentiation import between, block_of
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
@@ -26,9 +27,6 @@ from pirkit.dialect.types import meta_of
 from pirkit.index.extent import Undecided
 from pirkit.index.index_maps import space
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
-
-_SOME_SIZE: Final = 7919
-"""The number used for all dynamic sizes: a prime, so that no reshape of static sizes splits it."""
 
 
 class Mixed(Struct, frozen=True):
@@ -117,7 +115,7 @@ def _elements(op: PirOp) -> Sequence[Element | None] | None:
 
 
 def _sized(value: SSAValue) -> Meta | None:
-    """The meta of a value with `_SOME_SIZE` for every dynamic size."""
+    """The meta of a value with `SOME_SIZE` for every dynamic size."""
     meta = meta_of(value.type)
     if isinstance(meta, VecMeta):
         return VecMeta(tuple([_with_sizes(item) for item in meta.items]))
@@ -127,7 +125,7 @@ def _sized(value: SSAValue) -> Meta | None:
 def _with_sizes(meta: Any) -> Any:
     if not isinstance(meta, TensorMeta):
         return meta
-    return meta.with_shape([_SOME_SIZE if n == UNKNOWN else n for n in meta.shape])
+    return meta.with_shape([SOME_SIZE if n == UNKNOWN else n for n in meta.shape])
 
 
 def _axes_of_rows(

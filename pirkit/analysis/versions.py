@@ -57,7 +57,10 @@ class Versions(Struct, frozen=True):
         return self.last.get(element, 0) == version
 
     def overwriter(self, content: Content) -> Operation | None:
-        """The op that creates the next version, or the op around it; None for the last version."""
+        """The operation that creates the version of the next number; None if there is none.
+
+        For a version that a branch or loop leaves, that is the branch or loop.
+        """
         element, version = content
         return self.makers.get((element, version + 1))
 

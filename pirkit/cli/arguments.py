@@ -218,14 +218,14 @@ def require_suffix(flag: str, path: str, suffix: str) -> None:
 
 def positive(text: str) -> int:
     """A count of at least 1, for ``type=`` of an argument."""
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
     return int(text)
 
 
 def natural(text: str) -> int:
     """A number of at least 0, for ``type=`` of an argument."""
-    if not text.isdigit():
+    if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 0")
     return int(text)
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pirkit.cli.input_files import Arrays, read_inputs, seed_of
+from pirkit.cli.input_files import Arrays, is_random, read_inputs, seed_of
 from pirkit.cli.torch_archives import load_program
 from pirkit.diag.errors import ArgumentError, PirkitError
 from pirkit.diag.progress import track
@@ -57,8 +57,8 @@ def check_cases(arguments: argparse.Namespace) -> int:
 def check_programs(arguments: argparse.Namespace) -> int:
     """Check each instruction of programs on a backend; exit code 1 if one is wrong."""
     given: str = arguments.inputs or "random:0"
-    is_random = given.startswith("random")
-    seed = seed_of(given) if is_random else 0
+    is_drawn = is_random(given) and "," not in given
+    seed = seed_of(given) if is_drawn else 0
     wanted = arguments.pipeline
     pipeline = default_pipeline(arguments.backend) if wanted is None else wanted
     is_wrong = False
@@ -66,7 +66,7 @@ def check_programs(arguments: argparse.Namespace) -> int:
     for path in arguments.paths:
         program = load_program(path, format=arguments.format, params=arguments.params)
         inputs: Arrays = {}
-        if not is_random:
+        if not is_drawn:
             exe = compile(program, backend="reference", pipeline="", entry=arguments.entry)
             inputs = read_inputs(given, exe, arguments.params)
         passes = expanding(program.module, pipeline)

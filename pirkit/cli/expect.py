@@ -46,7 +46,7 @@ class Diagnostic:
 
 def expected_in(text: str) -> Iterator[Diagnostic]:
     """The diagnostics that the comments of a text expect."""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         for match in _COMMENT.finditer(line):
             place = match["place"] or "+0"
             offset = _PLACES.get(place)

@@ -31,20 +31,23 @@ def read_inputs(given: str, exe: Executable, params: str | None = None) -> Array
 
     A part is ``FILE.npz``, ``FILE.safetensors`` or ``safetensors:FILE``, ``NAME=FILE.npy``,
     ``FILE.npy`` (for the only input, or the one that the file is named after) or ``random:SEED``,
-    which also draws the weights that the program lacks. Raises UsageError for anything else,
-    ArtifactError for a file that cannot be read, RuntimeFault (PK0903) for arrays of another type
-    than the program declares, its weights from the file ``params`` among them.
+    which also draws the weights that the program lacks. Later parts replace earlier ones, but an
+    input has one file of its own. Raises UsageError for anything else, ArtifactError for a file
+    that cannot be read, RuntimeFault (PK0903) for arrays of another type than the program declares,
+    its weights from the file ``params`` among them.
     """
     found: Arrays = {}
+    alone: set[str] = set()
     for part in filter(None, given.split(",")):
         for name, array in _read(part, exe):
-            if name in found and part.endswith(".npy"):
+            if name in alone and part.endswith(".npy"):
                 raise ArgumentError(
                     f"the input `{name}` is given twice", help="name each input once"
                 )
             path = part.removeprefix(SAFETENSORS).rpartition("=")[2]
             _require_fit(exe.plan.inputs, "input", {name: array}, path)
             found[name] = array
+            alone |= {name} if part.endswith(".npy") else set()
     if params:
         _require_fit(exe.plan.params, "parameter", exe.params, params)
     return found
@@ -63,7 +66,7 @@ def _require_fit(ports: Sequence[Port], what: str, held: Mapping[str, Any], path
 
 def _read(part: str, exe: Executable) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     dtypes = {p.name: p.meta.dtype for p in exe.plan.inputs if isinstance(p.meta, TensorMeta)}
-    if part == RANDOM[:-1] or part.startswith(RANDOM):
+    if is_random(part):
         yield from _random(exe, seed_of(part)).items()
     elif part.startswith(SAFETENSORS) or part.endswith(SUFFIX):
         yield from read_safetensors(part.removeprefix(SAFETENSORS)).items()
@@ -102,10 +105,15 @@ def _input_of(path: str, exe: Executable) -> str:
     )
 
 
+def is_random(part: str) -> bool:
+    """Whether a part of ``--inputs`` draws random numbers: ``random:SEED``."""
+    return part == RANDOM[:-1] or part.startswith(RANDOM)
+
+
 def seed_of(given: str) -> int:
     """The seed of ``random:SEED``."""
     seed = given.removeprefix(RANDOM)
-    if not seed.isdigit():
+    if not seed.isdecimal():
         raise ArgumentError(
             f"the seed of random inputs is a number, not {seed!r}",
             help="for instance `--inputs random:0`",

@@ -76,7 +76,8 @@ def manual(name: str) -> str:
     if options:
         lines += ["", "Options:"]
         lines += [
-            f"  {f.name.replace('_', '-')} = {f.default!r}: {f.metadata['help']}" for f in options
+            f"  {f.name.replace('_', '-')} = {f.default!r}: {f.metadata.get('help', '')}"
+            for f in options
         ]
     if found.stats:
         lines += ["", "Counts:"]

@@ -20,10 +20,20 @@ _NEEDS: Final = (
 )  # fmt: skip
 """Flags, those of which they need one, and how that is written."""
 
-_PRINTS: Final = ("--target", "--generic", "--locs", "--count", "--why-not", "--bisect")
-"""Flags that select the output, of which a command may have one."""
-
 _LISTINGS: Final = ("--list-ops", "--list-passes", "--help-pass")
+_PRINTS: Final = (
+    ("--target", "--generic", "--locs", "--count", "--why-not", "--bisect"),
+    _LISTINGS,
+    ("--missing", "--primitives"),
+)
+"""Flags that select the output, of which a command may have one of each row."""
+
+_IDLE: Final = {
+    ("--check", "--bisect"): "--bisect compares the numbers after each pass",
+    ("--output", "--bisect"): "--bisect prints what it finds",
+    ("--output", "--expect-diagnostics"): "--expect-diagnostics writes no program",
+}
+"""A flag that does nothing beside another one, and what that one does."""
 
 __all__ = ["FORMATS", "TARGETS", "main"]
 
@@ -62,6 +72,11 @@ def _run() -> int:
         )
     if arguments.report:
         require_suffix("--report", arguments.report, ".html")
+    if str(arguments.output).endswith(".onnx") and arguments.target != "onnx":
+        raise ArgumentError(
+            f"{arguments.output} is named as a file of ONNX, which -t onnx writes",
+            help=f"`pirkit-opt FILE -t onnx -o {arguments.output}`",
+        )
     generic, locations = arguments.generic and "mlir-generic", arguments.locs and "mlir-locations"
     arguments.target = arguments.target or generic or locations or "mlir"
     arguments.seed, arguments.backend = arguments.seed or 0, arguments.backend or "cpu"
@@ -78,14 +93,14 @@ def _require_companions(given: set[str]) -> None:
                     f"{flag} does nothing without {example.partition(' ')[0]}",
                     help=f"`pirkit-opt FILE {example} {flag}`",
                 )
-    if {"--bisect", "--check"} <= given:
-        raise ArgumentError(
-            "--check does nothing beside --bisect",
-            help="leave it out: --bisect compares the numbers after each pass",
-        )  # fmt: skip
-    prints = [flag for flag in _PRINTS if flag in given]
-    if len(prints) > 1:
-        raise ArgumentError(
-            f"{prints[0]} and {prints[1]} print different things",
-            help=f"run pirkit-opt once with {prints[0]}, once with {prints[1]}",
-        )
+    for (flag, mode), what in _IDLE.items():
+        if {flag, mode} <= given:
+            raise ArgumentError(f"{flag} does nothing beside {mode}",
+                                help=f"leave it out: {what}")  # fmt: skip
+    for row in _PRINTS:
+        prints = [flag for flag in row if flag in given]
+        if len(prints) > 1:
+            raise ArgumentError(
+                f"{prints[0]} and {prints[1]} print different things",
+                help=f"run pirkit-opt once with {prints[0]}, once with {prints[1]}",
+            )

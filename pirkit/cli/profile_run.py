@@ -46,7 +46,7 @@ def compare_pipelines(arguments: argparse.Namespace) -> int:
     """Compare two pipelines or commits on the same inputs; exit code 1 if their numbers differ."""
     names: list[str] = arguments.compare
     if any(name.startswith(COMMIT) for name in names):
-        sides = sides_of_commits(arguments, NATIVE, max(arguments.repeat, _RUNS))
+        sides = sides_of_commits(arguments, NATIVE, arguments.repeat or _RUNS)
     else:
         sides = [_side(name, *_profiled(arguments, name)) for name in names]
     first, second = sides
@@ -85,7 +85,7 @@ def _profiled(arguments: argparse.Namespace, pipeline: str) -> tuple[Profile, di
         exe = compile_as_asked(program, arguments, None if pipeline == NATIVE else pipeline)
     inputs = read_inputs(arguments.inputs or "", exe, arguments.params)
     outputs = exe.run(inputs)
-    return profile(exe, inputs, arguments.repeat if arguments.repeat > 1 else _RUNS), outputs
+    return profile(exe, inputs, arguments.repeat or _RUNS), outputs
 
 
 def _side(name: str, found: Profile, outputs: Mapping[str, Any]) -> Side:

@@ -58,7 +58,7 @@ def reduce_file(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     result = print_mlir(found.module)
-    if arguments.output:
+    if arguments.output and arguments.output != "-":
         write_file(arguments.output, result)
     else:
         sys.stdout.write(result)

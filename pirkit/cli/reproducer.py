@@ -32,7 +32,8 @@ from pirkit.passes import Pass, run_pipeline
 class Reproducing:
     """A context around a pipeline: a failure writes a reproducer, and the error names its file.
 
-    It holds the module before the pass that failed, and that pass alone. Also a watcher.
+    The file holds the module before the pass that failed, and names that pass alone. The context is
+    also a watcher of the pipeline, which counts the passes that have begun.
     """
 
     def __init__(

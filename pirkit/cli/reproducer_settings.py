@@ -15,7 +15,8 @@ _FIELD: Final = re.compile(r"^// (pipeline|seed|check): (.*)$", re.M)
 def settings_of(text: str, name: str) -> dict[str, str]:
     """The ``pipeline``, ``seed`` and ``check`` of a reproducer. Raises ParseError if it is none."""
     found = dict(_FIELD.findall(text[:4096]))
-    if not text.startswith(TITLE) or "pipeline" not in found:
+    is_one = text.startswith(TITLE) and "pipeline" in found
+    if not is_one or not found.get("seed", "0").isdecimal():
         raise ParseError(
             "the file is no reproducer",
             span=Span(name, 1),

@@ -143,7 +143,7 @@ def _parser() -> ArgumentParser:
         help=f"format of the program: {', '.join(FORMATS)}",
     )  # fmt: skip
     parser.add_flags(run, _FILES)
-    run.add_argument("--repeat", type=positive, default=1, metavar="N", help="run N times")
+    run.add_argument("--repeat", type=positive, metavar="N", help="run N times, not once")
     run.add_argument("--threads", type=positive, metavar="N", help="the most threads of a run")
     parser.add_flags(run, _RUNNING)
     run.add_argument(

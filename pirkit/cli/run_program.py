@@ -46,7 +46,7 @@ def run_program(arguments: argparse.Namespace) -> int:
     inputs = read_inputs(arguments.inputs or "", exe, arguments.params)
     outputs: dict[str, Any] = {}
     times: list[float] = []
-    for _ in range(arguments.repeat):
+    for _ in range(arguments.repeat or 1):
         begin = time.perf_counter()
         outputs = exe.run(inputs)
         times.append(time.perf_counter() - begin)
@@ -72,7 +72,8 @@ def run_program(arguments: argparse.Namespace) -> int:
 
 def _print_outputs(outputs: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps({name: value.tolist() for name, value in outputs.items()}))
+        lists = {name: value.tolist() for name, value in outputs.items()}
+        print(json.dumps(lists, default=lambda number: [number.real, number.imag]))
         return
     for name, value in outputs.items():
         print(f"{name}: {value.dtype}{list(value.shape)}")

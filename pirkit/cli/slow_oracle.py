@@ -30,7 +30,7 @@ def slower_oracle(module: ModuleOp, arguments: argparse.Namespace) -> Callable[[
     """
 
     def ratio_of(trial: ModuleOp) -> float:
-        """The ratio of both times; 0 for a trial that does not run."""
+        """The time after the pipeline by the time before it; 0 for a trial that does not run."""
         changed = trial.clone()
         try:
             verify_module(trial)

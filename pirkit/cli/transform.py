@@ -42,6 +42,12 @@ def transform(arguments: argparse.Namespace) -> int:
     if arguments.run_reproducer:
         _take_settings(arguments, text, name)
     parts = list(parts_of(text, arguments.split_input_file))
+    if len(parts) > 1 and (arguments.dump or _is_model(arguments)):
+        raise ArgumentError(
+            f"{'--dump' if arguments.dump else '-t onnx'} is for one program, and there are"
+            f" {len(parts)} parts",
+            help="leave out --split-input-file, and run pirkit-opt for each part",
+        )
     if arguments.bisect:
         from pirkit.cli.bisect import bisect_parts  # noqa: PLC0415  imports all kernels
 
@@ -90,7 +96,7 @@ def _save_model(module: mlir.ModuleOp, arguments: argparse.Namespace) -> None:
 def _take_settings(arguments: argparse.Namespace, text: str, name: str) -> None:
     if arguments.pipeline:
         raise ArgumentError("a reproducer names its own pipeline",
-                         help="leave out -p, or --repro to run another pipeline")  # fmt: skip
+                         help="leave out -p, or --run-reproducer to run others")  # fmt: skip
     settings = settings_of(text, name)
     arguments.pipeline = settings["pipeline"]
     arguments.seed = int(settings.get("seed", 0))
@@ -132,7 +138,7 @@ def _one(
         result = run_passes(module, arguments, lambda: _read(part, name, arguments), report)
         if report is not None:
             report.end(module)
-        _number(module, arguments)  # operations that stand in for none
+        _number(module, arguments)  # operations that passes have added
     if arguments.check is not None:
         _late("kernel_views").check_kernels(module, arguments)
     return module, result

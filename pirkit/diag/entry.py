@@ -9,7 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, TextIO
+from typing import Final, TextIO, cast
 
 from pirkit.diag.errors import ArtifactError, InternalError, PirkitError, RuntimeFault
 from pirkit.diag.paths import remedy
@@ -120,8 +120,12 @@ def _debug_notes(error: Exception) -> tuple[str, ...]:
 
 def _prepare_streams() -> None:
     # Python starts with None for a stream that the shell has closed.
+    sys.stdin = cast("TextIO | None", sys.stdin) or open(os.devnull, encoding="utf-8")
     sys.stdout = _writable(sys.stdout)
     sys.stderr = _writable(sys.stderr)
+    for name in ("COLUMNS", "LINES"):  # some shells export 0, and then rich prints nothing
+        if not os.environ.get(name, "1").isdecimal() or not int(os.environ.get(name, "1")):
+            del os.environ[name]
 
 
 def _writable(stream: TextIO | None) -> TextIO:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from itertools import islice
 from typing import Final
 
@@ -36,7 +37,8 @@ def register_source(name: str, text: str) -> None:
 
 def trust_source(path: str) -> None:
     """Allow excerpts from a file that the user named, or from the files in that folder."""
-    _trusted.add(os.path.realpath(path))
+    with suppress(OSError):  # there is no working folder any more
+        _trusted.add(os.path.realpath(path))
 
 
 def source_line(name: str, number: int) -> str | None:

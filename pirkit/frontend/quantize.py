@@ -18,6 +18,7 @@ from pirkit.frontend.compile import compile, run_passes
 from pirkit.frontend.freeze import HOIST, PREPARE, freeze
 from pirkit.frontend.python_calls import require
 from pirkit.passes.quantize import CONVOLUTION, QuantizePass, readers, weights_name
+from pirkit.passes.symbolic_dims import inputs_of
 
 Array = np.ndarray[Any, Any]
 Inputs = Mapping[str, Array]
@@ -111,8 +112,10 @@ def quantize(
             f"the program has no weights `{unknown[0]}` to keep",
             help=f"did you mean `{near[0]}`?" if near else "names are those of `program.params`",
         )
-    how = QuantizePass(weights, activations, tuple(keep), (), min_elements)
     plain = run_passes(program, PREPARE)
+    left = {name for each in plain.programs.values() for name in inputs_of(each)}
+    kept = tuple([name for name in keep if name in left])
+    how = QuantizePass(weights, activations, kept, (), min_elements)
     run_passes(plain, [how])  # refuses wrong options before anything runs
     tapped, names = _tapped(plain, how, entry) if given else (plain, [])
     wanted = [compile(tapped, entry=entry).run(dict(each)) for each in given]

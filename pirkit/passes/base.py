@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,7 +28,7 @@ from msgspec import Struct, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from pirkit.diag.errors import PassError, UsageError
+from pirkit.diag.errors import ArgumentError, PassError, UsageError
 from pirkit.diag.limits import current_limits
 from pirkit.diag.span import Span
 from pirkit.dialect.operation import ProgramOp, span_of
@@ -99,7 +100,9 @@ class PassContext(Struct):
     """Number of rewrites after which the pass stops; None for no limit."""
     listeners: tuple[RewriteListener, ...] = ()
     observers: tuple[Callable[[object], None], ...] = ()
+    """Called with what the pass reports by `decided`."""
     latest: deque[str] = field(default_factory=lambda: deque[str](maxlen=REMEMBERED))
+    """The rules of the latest rewrites."""
     analyses: dict[Any, tuple[int, Any]] = field(default_factory=dict[Any, tuple[int, Any]])
     """Results of analyses, each with the number of rewrites after which it was computed."""
 
@@ -134,7 +137,7 @@ class PassContext(Struct):
         self.remarks.append(Remark(kind, self.pass_name, message, span))
 
     def decided(self, decision: object) -> None:
-        """Pass a decision, which must not be changed, to the observers that explain the pass."""
+        """Tell the observers a decision, such as a plan of fusion; they must not change it."""
         for observe in self.observers:
             observe(decision)
 
@@ -166,6 +169,7 @@ class PassContext(Struct):
 
 
 Places = tuple[tuple[str, Span], ...]
+"""Words of a pipeline string, each with its span."""
 
 
 class Pass(ABC):
@@ -181,7 +185,8 @@ class Pass(ABC):
     """Whether it calls `PassContext.rewrote` before each change, so that cached analyses stay valid
     after a run without rewrites."""
     places: Places = ()
-    """The values of options, and last the name, with where the text of a pipeline has them."""
+    """Where a pipeline string has the values of the options and, last, the name of the pass; empty
+    for a pass that was made in Python."""
 
     @abstractmethod
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
@@ -218,7 +223,21 @@ PipelineItem = str | Pass | type[Pass]
 """An element of a pipeline given as a list; a class stands for the pass with its defaults."""
 
 
+def require_name(cls: type[Pass]) -> None:
+    """Raise ArgumentError (PK0701) for a class of passes without a name."""
+    if not isinstance(getattr(cls, "name", None), str):
+        raise ArgumentError(
+            f"the pass {cls.__qualname__} has no name",
+            help=f'`name = "{cls.__qualname__.lower()}"` in its class gives it one',
+        )
+
+
+_WORD: Final = re.compile(r'[^\s,{}="]+')
+"""What needs no quotes in a pipeline string."""
+
+
 def _spelled(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(map(_spelled, cast("tuple[Any, ...]", value)))
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if _WORD.fullmatch(text) else f'"{text}"'

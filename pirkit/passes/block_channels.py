@@ -24,6 +24,7 @@ from pirkit.dialect.windows import is_channels_last
 from pirkit.passes import block_norms, block_plain, block_quantized
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.block_values import Epilogue, image_meta, is_image, maximum_windows, only_user
+from pirkit.passes.functionalize import is_overwriting
 from pirkit.passes.replace_ops import erase, semantic_properties
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
@@ -46,6 +47,7 @@ class BlockChannelsPass(Pass):
     Between plain images the changes of layout cost more than blocks save where there are few
     multiplications of an element: such convolutions stay plain, and those of one tap become
     matmuls. A `pad` of height and width in front of a convolution becomes padding of its own.
+    Programs that write in place, other than to inputs and parameters at the end, are left alone.
 
     ::
 
@@ -69,7 +71,8 @@ class BlockChannelsPass(Pass):
         # At least a cache line, of float32 at most a vector register.
         block = self.block or max(8, host().vector_bits // 32)
         for program in ctx.programs(module):
-            _Layouts(ctx, program, block).run()
+            if not is_overwriting(ctx, program):
+                _Layouts(ctx, program, block).run()
 
 
 class _Layouts(Struct):

@@ -56,7 +56,10 @@ def _rate(b: Builder, end: Epilogue) -> Value | None:
 
 
 def quantization(end: Epilogue) -> None:
-    """Add the ops to an epilogue that round its result to uint8, if nothing else reads it."""
+    """Add to an epilogue the ops that round its result to uint8, if nothing else reads the result.
+
+    They are ``cast(min(max(round(x * rate) + zero, 0), 255))``, as the pass `quantize` emits them.
+    """
     chain, zero, rate = list[PirOp](), 0, None
     wanted = ["multiply", "round", "add", "maximum", "minimum", "cast"]
     while wanted and (user := only_user((chain or end.chain)[-1].results[0])) is not None:

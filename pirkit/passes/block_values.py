@@ -21,11 +21,13 @@ class Epilogue(Struct):
     """A convolution and its epilogue: biases, residual, activation."""
 
     chain: list[PirOp]
+    """The convolution and the ops that become part of it, in order."""
     biases: list[SSAValue] = field(default_factory=list[SSAValue])
     residual: SSAValue | None = None
     activation: str = "identity"
     rate: SSAValue | None = None
     zero: int = 0
+    """The factor before the rounding to bytes, None for 1, and the byte that stands for 0."""
     narrow: bool = False
     """Whether it ends with the rounding to bytes."""
 

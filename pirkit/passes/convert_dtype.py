@@ -317,6 +317,7 @@ def _is_number(op: PirOp) -> bool:
 
 
 def _stands_for_attribute(user: Operation, index: int) -> bool:
+    """True if the operand of that index takes the place of an attribute, as `axis` may."""
     if not isinstance(user, PirOp):
         return False
     slots = user.definition.operands

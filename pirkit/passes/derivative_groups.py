@@ -62,10 +62,11 @@ def wanted_values(block: Block, forms: Forms) -> dict[SSAValue, Form]:
 def groups_of(
     block: Block, wanted: dict[SSAValue, Form], refused: Iterable[SSAValue], least: int
 ) -> list[Group]:
-    """Derivatives of roots that share ops, of order ``least`` or more.
+    """Groups of wanted derivatives whose roots share ops, if one has order ``least`` or more.
 
-    Roots that depend on a derivative have to wait; first derivatives that such a root depends on
-    count as well, for they will be differentiated again.
+    A root that depends on a derivative waits until that is computed. First derivatives that such a
+    root depends on make a group as well, because they will be differentiated again. No group has a
+    root of ``refused``.
     """
     variables = _variables(wanted.values())
     paths = {root: between(block, [root], vs) for root, vs in variables.items()}

@@ -113,9 +113,10 @@ def _functionals(group: Group, polynomials: dict[Any, Polynomial]) -> list[Polyn
 
 
 class _Shares:
-    """Costs of derivatives in units of all ops of a group: a root alone counts as its own ops.
+    """Costs of computing derivatives, where computing all ops of a group once costs 1.
 
-    Sets of roots are bits of an int.
+    A derivative of some roots costs the share of the ops that these roots depend on. A set of roots
+    is an int with one bit for each root.
     """
 
     def __init__(self, group: Group) -> None:
@@ -129,7 +130,7 @@ class _Shares:
         self._known: dict[int, float] = {}
 
     def _read_by(self, values: Iterable[SSAValue]) -> int:
-        """The roots that depend on one of some values."""
+        """The roots that depend on at least one of the values."""
         return _union(self._below.get(v, 0) for v in values)
 
     def _share(self, roots: int) -> float:
@@ -139,12 +140,12 @@ class _Shares:
         return self._known[roots]
 
     def of_rows(self, base: Sequence[Direction], rows: Rows) -> float:
-        """What the rows of a series cost."""
+        """The cost of the rows of a series: that of the roots that depend on their variables."""
         variables = [{base[i].variable for m in f for i in m} for f in rows.functionals[1:]]
         return sum(self._share(self._read_by(each)) for each in variables)
 
     def of_nested_sweeps(self, block: Block) -> float:
-        """About how many times nested sweeps compute the roots: twice as often each order."""
+        """The approximate cost of nested reverse sweeps, which doubles with each order."""
         reached, found = {root: (0, mask) for root, mask in self.roots.items()}, 0.0
         for each in block.ops:
             op = cast(PirOp, each)
@@ -255,7 +256,10 @@ class _Emitter:
     def _of_whole(
         self, parts: Sequence[dict[Root, Polynomial]], places: Sequence[Any]
     ) -> list[tuple[SSAValue, Polynomial]] | None:
-        """The same sums of whole roots, if each element is made of the same elements of roots."""
+        """The sum of whole roots that gives all elements at once, as pairs of root and factors.
+
+        None if some element is not the same sum of the elements at its own place.
+        """
         found: dict[SSAValue, Polynomial] | None = None
         for place, part in zip(places, parts, strict=True):
             alone = all(np.prod(_trail(r)) == len(parts) == 1 for r in part)

@@ -16,6 +16,7 @@ from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.block_values import only_user
+from pirkit.passes.functionalize import is_overwriting
 from pirkit.passes.replace_ops import erase, successor
 from pirkit.runtime.meta import TensorMeta
 
@@ -32,7 +33,8 @@ class FoldBatchNormPass(Pass):
     by running statistics, with constant factors and summands of channels, is one affine map of the
     convolution's result: its factor becomes part of the filter, its summand one addition. Every
     value of the chain has one use. The new filter is computed from parameters;
-    `hoist-constants` moves that out of the program. Results change by rounding.
+    `hoist-constants` moves that out of the program. Results change by rounding. Programs that
+    write in place, other than to inputs and parameters at the end, are left alone.
 
     ::
 
@@ -49,6 +51,8 @@ class FoldBatchNormPass(Pass):
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in ctx.programs(module):
+            if is_overwriting(ctx, program):
+                continue
             frozen = frozen_values(program)
             for op in ctx.each(list(program.block.ops)):
                 if isinstance(op, PirOp) and op.parent is not None and (root := _root(op, frozen)):

@@ -88,6 +88,20 @@ def write_backs(program: ProgramOp) -> list[PirOp]:
     return found
 
 
+def is_overwriting(ctx: PassContext, program: ProgramOp) -> bool:
+    """True, with a remark, if an operation writes in place before the write-backs at the end.
+
+    A pass that moves operations past others leaves such a program alone: what they read may be
+    overwritten in between.
+    """
+    back = write_backs(program)
+    for op in operations(program.block):
+        if op.definition.writes and op not in back:
+            ctx.remark("missed", f"the program is left alone: `{op.name}` writes in place", op)
+            return True
+    return False
+
+
 class _Versions(Struct):
     """One traversal of a program that tracks the content of each storage.
 

@@ -28,7 +28,8 @@ class HoistConstantsPass(Pass):
     The results of `@main_constants` are parameters of `@main`, by name: whoever runs the program
     many times computes them once, as `pirkit.compile(program, freeze=True)` does. A value that is
     much larger than the parameters that it comes from, as a broadcast is, stays where it is. What
-    depends on no parameter is left to `constant-fold`.
+    depends on no parameter is left to `constant-fold`. A program that has such constants already
+    is left alone.
 
     ::
 
@@ -45,7 +46,11 @@ class HoistConstantsPass(Pass):
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         for program in list(ctx.programs(module)):
-            if not program.symbol.endswith(SUFFIX):
+            if program.symbol.endswith(SUFFIX):
+                continue
+            if f"{program.symbol}{SUFFIX}" in {p.symbol for p in ctx.programs(module)}:
+                ctx.remark("missed", f"@{program.symbol} has a program of constants", program)
+            else:
                 self.hoist(ctx, module, program)
 
     def hoist(self, ctx: PassContext, module: ModuleOp, program: ProgramOp) -> None:
@@ -123,7 +128,7 @@ def _sources(
 
 
 def _is_left(value: SSAValue, moved: set[SSAValue]) -> bool:
-    """True if an operation that stays uses the value."""
+    """True if an operation that stays in the program uses the value."""
     return any(not u.operation.results or u.operation.results[0] not in moved for u in value.uses)
 
 

@@ -81,8 +81,9 @@ def run_pipeline(
     ``verify`` checks the module before the first pass, unless it is ``verified`` already, and after
     each one, or without ``verify_each`` only after the last. ``print_ir`` prints the module to
     ``stream``: ``after-change``, ``all``, ``before:PASS``, ``after:PASS``. ``watchers`` are called
-    before and after each pass, ``listeners`` before each rewrite, ``observers`` with the plans of
-    passes that tell them. ``stop_after`` stops each pass after that many rewrites.
+    before and after each pass, ``listeners`` before each rewrite, ``observers`` with the decisions
+    that passes report (`PassContext.decided`), such as plans of fusion. ``stop_after`` stops each
+    pass after that many rewrites.
 
     Raises UsageError for a bad pipeline or request, VerifyError for an invalid module, and
     PassError: PK0801 if a pass fails, PK0802 if it leaves an invalid module, PK0803 if it does not

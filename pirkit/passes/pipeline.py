@@ -7,7 +7,7 @@
     option   = NAME "=" value ("," value)*  |  NAME          (a bare name switches a flag on)
     value    = a word without blanks and ``,{}="``, or a quoted string
 
-Names may be written with ``-`` or ``_``; blanks between the parts do not matter.
+Names of options may be written with ``-`` or ``_``; blanks between the parts do not matter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from msgspec import Struct
 from pirkit.diag.errors import ArgumentError, UsageError
 from pirkit.diag.source import register_source
 from pirkit.diag.span import Span
-from pirkit.passes.base import Pass, PipelineItem, Places
+from pirkit.passes.base import Pass, PipelineItem, Places, require_name
 from pirkit.passes.pipelines import ORDER, PIPELINES, OrderRule
 from pirkit.passes.registry import pass_named
 
@@ -69,6 +69,7 @@ def passes_of(pipeline: str | Sequence[PipelineItem]) -> list[Pass]:
     for item in pipeline:
         held: Any = item
         if isinstance(held, type) and issubclass(held, Pass) and not isabstract(held):
+            require_name(held)
             held = held()
         if isinstance(held, Pass):
             passes.append(held)
@@ -100,7 +101,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.tokens = list(_tokens(text))
         self.next = 0
-        self.end = Span(FILE, 1, len(text) + 1)
+        self.end = _span(text, len(text))
 
     def pipeline(self) -> list[Pass]:
         passes: list[Pass] = []
@@ -116,8 +117,8 @@ class _Parser:
             return _named_pipeline(name)
         mark = re.search(r"[;()|]", name.text)
         if mark is not None:
-            column = name.span.column + mark.start()
-            _fail(f"`{mark[0]}` has no place in a pipeline", Span(FILE, 1, column))
+            place = Span(FILE, name.span.line, name.span.column + mark.start())
+            _fail(f"`{mark[0]}` has no place in a pipeline", place)
         cls = pass_named(name.text, name.span)
         options = self.options() if self.peek() == "{" else []
         return [_build(cls, name, options)]
@@ -171,13 +172,18 @@ def _tokens(text: str) -> list[_Token]:
     while text[position:].strip():
         m = _TOKEN.match(text, position)
         if m is None:
-            _fail("a quoted value does not end", Span(FILE, 1, text.index('"', position) + 1))
+            _fail("a quoted value does not end", _span(text, text.index('"', position)))
         kind = m.lastgroup or ""
         start = m.start(kind)
         shown = m[kind].strip('"') if kind == "quoted" else m[kind]
-        tokens.append(_Token(shown, Span(FILE, 1, start + 1, m.end() - start), kind != "mark"))
+        tokens.append(_Token(shown, _span(text, start, m.end() - start), kind != "mark"))
         position = m.end()
     return tokens
+
+
+def _span(text: str, start: int, length: int = 1) -> Span:
+    line = text.count("\n", 0, start) + 1
+    return Span(FILE, line, start - text.rfind("\n", 0, start), length)
 
 
 def _named_pipeline(name: _Token) -> list[Pass]:
@@ -219,7 +225,10 @@ def _build(cls: type[Pass], name: _Token, options: list[_Option]) -> Pass:
 
 
 def place_of(error: UsageError, places: Places) -> Span | None:
-    """The place in the pipeline of the value that an error quotes, or else of the pass's name."""
+    """Where the pipeline string has the value that an error quotes, or else the name of the pass.
+
+    None for a pass that no pipeline string made.
+    """
     quoted = (span for text, span in places if f"`{text}`" in error.message)
     return next(quoted, places[-1][1] if places else None)
 
@@ -228,7 +237,13 @@ def place_of(error: UsageError, places: Places) -> Span | None:
 def _option_types(cls: type[Pass]) -> dict[str, Any]:
     # Evaluating annotations took a tenth of compiling a small program.
     options = cls.options()
-    hints = get_type_hints(cls) if options else {}
+    try:
+        hints = get_type_hints(cls) if options else {}
+    except (NameError, TypeError) as error:
+        raise ArgumentError(
+            f"the types of the options of pass `{cls.name}` cannot be read: {error}",
+            help="import at run time what its annotations name",
+        ) from error
     return {f.name: hints[f.name] for f in options}
 
 

@@ -56,7 +56,8 @@ def _origin(op: PirOp) -> str:
     source, rule = op.attributes.get(SOURCE), op.attributes.get(RULE)
     if not isinstance(source, mlir.StringAttr):
         return _WRITTEN
-    what = _RULES[rule.data] if isinstance(rule, mlir.StringAttr) else "made from"
+    name = rule.data if isinstance(rule, mlir.StringAttr) else "made"
+    what = _RULES.get(name, f"{name} from")  # a pass of the user is a rule of its own name
     order = op.attributes.get(ORDER)
     if order is None:
         return f"{what} {source.data}"

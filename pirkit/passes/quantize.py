@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Final, cast
 
 from msgspec import Struct, field
@@ -19,8 +19,10 @@ from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.ops.nn.quantized_conv import MAX_TERMS
 from pirkit.dialect.ops.nn.quantized_matmul import MAX_DEPTH, STORED, WEIGHT_OPERANDS
 from pirkit.dialect.types import meta_of
-from pirkit.passes.base import Pass, PassContext, Stats, option
+from pirkit.passes.base import Pass, PassContext, Stats, option, require_names
+from pirkit.passes.functionalize import is_overwriting
 from pirkit.passes.replace_ops import erase
+from pirkit.passes.symbolic_dims import inputs_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
@@ -45,7 +47,8 @@ class QuantizePass(Pass):
     magnitude in each run, or by the magnitude that `ranges` states. So are those of `conv2d`. Its
     image becomes uint8, with 128 for 0, or with 0 where no element is negative, such as after
     `relu`. If `ranges` states its magnitude, all readers of the image read the same bytes, also
-    after a maximum of windows. Other ops keep their weights, and a remark names each.
+    after a maximum of windows. Other ops keep their weights, and a remark names each; with
+    `activations`, so do those of a program that writes in place, other than at the end.
     The result is for inference: `pir.quantized_matmul` and `pir.quantized_conv2d` have no
     derivative.
 
@@ -78,7 +81,12 @@ class QuantizePass(Pass):
         if self.activations not in ("", "int8") or (self.activations and self.weights != "int8"):
             raise _refused("activations are int8, beside weights in int8, or nothing")
         ranges = dict(map(_range, self.ranges))
-        for program in ctx.programs(module):
+        programs = list(ctx.programs(module))
+        known = [name for program in programs for name in inputs_of(program)]
+        require_names(known, (*self.keep, *ranges), "parameter")
+        for program in programs:
+            if self.activations and is_overwriting(ctx, program):
+                continue
             made = _Quantization(ctx, program, kinds[self.weights], bool(self.activations), ranges)
             made.run(self.keep, self.min_elements)
 
@@ -116,8 +124,9 @@ def _reason(op: PirOp, held: list[SSAValue], keep: tuple[str, ...], exact: bool)
     if op.name == "pd_op.matmul":
         if x.dtype is not dt.float32 or x.rank < 2 or op.attribute("transpose_x"):
             return f"its left operand is {x}, or transposed"
-        if exact and x.shape[-1] > MAX_DEPTH:
-            return f"sums of {x.shape[-1]:,} products may leave int32"
+        depth = weights.shape[1 if op.attribute("transpose_y") else 0]
+        if exact and depth > MAX_DEPTH:
+            return f"sums of {depth:,} products may leave int32"
     return ""
 
 
@@ -147,7 +156,10 @@ def weights_name(op: PirOp) -> str:
 
 
 class _Quantization(Struct):
-    """One program; weights and activations that several ops read are quantized once."""
+    """One program; weights and activations that several ops read are quantized once.
+
+    The tables hold what was quantized: numbers and scales, and of an image its zero point.
+    """
 
     ctx: PassContext
     program: ProgramOp
@@ -345,7 +357,7 @@ def _range(text: str) -> tuple[str, float]:
         largest = float(number)
     except ValueError:
         largest = -1.0
-    if not name or not largest >= 0:
+    if not name or not 0 <= largest < inf:
         raise _refused(f"`{text}` is no range PARAMETER:NUMBER")
     return name, largest
 

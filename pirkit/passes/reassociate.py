@@ -11,6 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from pirkit.analysis.alias import alias_classes
+from pirkit.analysis.derivative_sums import dtype_of
+from pirkit.analysis.differentiation import stops_gradient
 from pirkit.analysis.linear_forms import GRADIENT
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, ProgramOp
@@ -85,7 +87,9 @@ class ReassociatePass(Pass):
         shared = [group for group in groups.values() if len(group) > 1]
         classes = ctx.analysis(alias_classes, program) if shared else None
         for group in shared:
-            read = [v for c in group for v in (c.factor, *c.product) if isinstance(v, SSAValue)]
+            parts = [p for c in group for p in (c.product, _product(c.factor)) if p is not None]
+            read = [*(v for p in parts for v in p), group[0].factor]
+            read = [v for v in read if isinstance(v, SSAValue)]
             if classes is None or any(map(classes.is_written, read)):
                 continue
             ctx.rewrote("shared-factor", group[0].op)
@@ -143,7 +147,9 @@ def _is_shorter(inner: _Product, factor: Value, outer: _Product) -> bool:
 
 def _contraction(op: PirOp) -> _Contraction | None:
     """A sum of a product and a factor of the same shape, which nothing else reads."""
-    if op.name != "pd_op.sum" or not _is_exact(op.results[0]):
+    if op.name != "pd_op.sum" or not _is_exact(op.results[0]) or stops_gradient(op.results[0]):
+        return None
+    if dtype_of(op.results[0]) is not dtype_of(op.operands[0]) or stops_gradient(op.operands[0]):
         return None
     multiply = op.operands[0].owner
     if not isinstance(multiply, PirOp) or multiply.name != "pd_op.multiply":
@@ -167,10 +173,14 @@ def _contraction(op: PirOp) -> _Contraction | None:
 def _product(value: SSAValue) -> _Product | None:
     """``x @ w`` or ``x @ w + bias``, if nothing else reads the parts."""
     op, bias = value.owner, None
+    if stops_gradient(value):
+        return None
     if isinstance(op, PirOp) and op.name == "pd_op.add":
         left, right = op.operands
         inner, bias = (left, right) if len(_shape(left)) > len(_shape(right)) else (right, left)
         if len(_shape(bias)) != 1 or _shape(bias) != _shape(value)[-1:] or not inner.has_one_use():
+            return None
+        if inner.type != value.type or stops_gradient(inner):
             return None
         op = inner.owner
     if not isinstance(op, PirOp) or op.name != "pd_op.matmul" or op.attribute("transpose_x"):
@@ -180,7 +190,7 @@ def _product(value: SSAValue) -> _Product | None:
         return None
     transposed: bool = op.attribute("transpose_y")
     while isinstance(op := w.owner, PirOp) and op.name == "pd_op.transpose":
-        if tuple(op.attribute("perm")) != (1, 0):
+        if tuple(op.attribute("perm")) != (1, 0) or stops_gradient(w):
             break
         w, transposed = op.operands[0], not transposed
     return _Product(x, w, transposed, bias)

@@ -19,7 +19,7 @@ from pirkit.diag.gc_pause import imported
 from pirkit.diag.once import once
 from pirkit.diag.plugins import plugins
 from pirkit.diag.span import Span
-from pirkit.passes.base import Pass
+from pirkit.passes.base import Pass, require_name
 from pirkit.passes.pipelines import PIPELINES
 
 P = TypeVar("P", bound=type[Pass])
@@ -69,8 +69,10 @@ def are_own() -> bool:
 def register_pass(cls: P) -> P:
     """Give pipelines a pass under its name; use it as a decorator.
 
-    Raises UsageError (PK0702) if the name is taken by a class of another name.
+    Raises UsageError (PK0702) if the name is taken by a class of another name, and ArgumentError
+    (PK0701) if it has none.
     """
+    require_name(cls)
     held = PASSES.get(cls.name)
     # A file that is loaded again, as in a notebook, replaces its passes.
     if held is not None and (isinstance(held, str) or held.__qualname__ != cls.__qualname__):

@@ -52,6 +52,8 @@ class RewritePass(Pass):
     def _found(self, call: OpCall, options: dict[str, Any]) -> Any:
         found: Any = self.rule(PatternCall(call.b, call.op), **options)
         values: tuple[Any, ...] = found if isinstance(found, tuple) else (found,)  # pyright: ignore[reportUnknownVariableType]
+        if len(values) > len(call.op.result_slots):
+            raise TypeError(f"the rule returns {len(values)} values, which are too many")
         for value in values:
             if not (value is NotImplemented or isinstance(value, Value | list)):
                 raise TypeError(f"the rule returns {value!r}, which is no value of `call.b`")
@@ -84,7 +86,9 @@ def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
     that is a matmul, and None if not. The function's name, with "-" for "_", is that of the pass,
     its docstring the manual page, and its parameters that are given by keyword are the options.
 
-    Raises UsageError (PK0703) for an op that does not exist, and (PK0701) if no op is named.
+    Raises UsageError (PK0703) for an op that does not exist, and ArgumentError (PK0701) if no op is
+    named, if the function does not take one call, or if an option has no default or a name that
+    passes use themselves.
     """
     if not ops or not all(isinstance(cast(object, op), str) for op in ops):
         raise ArgumentError(
@@ -101,6 +105,13 @@ def rewrite(*ops: str) -> Callable[[Callable[..., Any]], type[RewritePass]]:
                 if lacking
                 else f"`{rule.__name__}` does not take one call",
                 help="for instance `def relu_to_silu(call, *, slope: float = 1.0):`",
+            )
+        own = {"name", "ops", *dir(RewritePass)}
+        taken = [p.name for p in given if p.kind is p.KEYWORD_ONLY and p.name in own]
+        if taken:
+            raise ArgumentError(
+                f"option `{taken[0]}` of `{rule.__name__}` has a name that passes use themselves",
+                help="call it otherwise",
             )
         options: list[tuple[str, Any, Any]] = [
             (p.name, type(p.default) if p.annotation is p.empty else p.annotation,

@@ -15,14 +15,14 @@ from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.operation import PirOp
 
 Seeds = dict[Direction, dict[int, float]]
-"""Each direction as a sum of independent ones, by their number."""
+"""Direction -> its factors for the independent directions, by the number of each."""
 Array = np.ndarray[Any, Any]
 
 
 def seeds_for(
     ops: Sequence[PirOp], directions: Sequence[Direction], roots: Sequence[SSAValue]
 ) -> tuple[list[Direction], Seeds]:
-    """A basis of the directions, and each direction in it.
+    """A basis of the directions, and each direction as a combination of the basis.
 
     ``x`` may be a column of ``z`` that is differentiated as well: where all that ``z`` moves is
     what ``x`` moves, both are one direction. Directions are compared by what they add to the values

@@ -37,7 +37,17 @@ _ROUNDS: Final = 8
 class TaylorPass(Pass):
     """Replace derivatives of second and higher order by Taylor series, where that is cheaper.
 
-    ``--remarks taylor`` reports what was replaced, and why a derivative was not.
+    It finds the `pir.gradient` and `pir.jet` operations whose results are sums of mixed derivatives
+    of the same values, and propagates one series for all of them. `expand-gradients` expands the
+    others. ``--remarks=:taylor`` reports what was replaced, and why a derivative was not.
+
+    ::
+
+        %g = pir.gradient(%y, %ones, %x)         // y'(x), where %y = sin(%x)
+        %h = pir.gradient(%g, %ones, %x)         // y''(x)
+        // becomes the coefficients of sin(%x + t)
+        %g = pd_op.cos(%x)
+        %h = pd_op.multiply(%minus_one, %y)
     """
 
     name = "taylor"

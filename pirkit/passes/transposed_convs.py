@@ -17,7 +17,8 @@ from pirkit.passes.replace_ops import replace
 from pirkit.runtime.meta import TensorMeta
 
 PACKING = 4
-"""Packing an element of the filter in each call takes as long as moving so many of the result."""
+"""Packing one element of the filter, which native code does in each call, takes as long as moving
+so many elements of the result."""
 
 
 class _Axis(Struct, frozen=True):

@@ -174,3 +174,20 @@ pir.program @signals(%x "x" : tensor<2x1x1x16xf32>) {
   pir.shadow_output(%2) {output_name = "b"} : (tensor<2x8x1x16xf32>) -> ()
   pir.shadow_output(%3) {output_name = "c"} : (tensor<2x8x1x16xf32>) -> ()
 }
+
+// -----
+// Blocks of an image would not see what overwrites it.
+// CHECK-LABEL: pir.program @overwritten
+// CHECK:         [[E:%.*]] = pd_op.exp(%x)
+// CHECK-NEXT:    pd_op.conv2d([[E]], %w)
+// CHECK-NEXT:    pd_op.sin_([[E]])
+// CHECK-NEXT:    pd_op.conv2d([[E]], %w)
+pir.program @overwritten(%x "x" : tensor<1x16x8x8xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<16x16x3x3xf32>
+  %e = pd_op.exp(%x) : (tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
+  %1 = pd_op.conv2d(%e, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
+  %2 = pd_op.sin_(%e) : (tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32>
+  %3 = pd_op.conv2d(%e, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
+  pir.shadow_output(%1) {output_name = "a"} : (tensor<1x16x8x8xf32>) -> ()
+  pir.shadow_output(%3) {output_name = "b"} : (tensor<1x16x8x8xf32>) -> ()
+}

@@ -55,3 +55,35 @@ pir.program @kept(%x "x" : tensor<2x3xf32>, %z "z" : tensor<5xf32>) {
   %c = pd_op.multiply(%t, %r) : (tensor<2x5xf32>, tensor<2x1xf32>) -> tensor<2x5xf32>
   pir.shadow_output(%c) {output_name = "c"} : (tensor<2x5xf32>) -> ()
 }
+
+// -----
+// The product cannot move past the operation that overwrites its operand.
+// CHECK-LABEL: pir.program @overwritten
+// CHECK:         [[E:%.*]] = pd_op.exp(%x)
+// CHECK-NEXT:    pd_op.matmul([[E]], %w)
+// CHECK-NEXT:    pd_op.sin_([[E]])
+pir.program @overwritten(%x "x" : tensor<2x3xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<3x5xf32>
+  %s = pir.parameter() {parameter_name = "s"} : () -> tensor<5xf32>
+  %e = pd_op.exp(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %p = pd_op.matmul(%e, %w) {transpose_x = false, transpose_y = false} : (tensor<2x3xf32>, tensor<3x5xf32>) -> tensor<2x5xf32>
+  %o = pd_op.sin_(%e) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %y = pd_op.multiply(%p, %s) : (tensor<2x5xf32>, tensor<5xf32>) -> tensor<2x5xf32>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<2x5xf32>) -> ()
+  pir.shadow_output(%o) {output_name = "o"} : (tensor<2x3xf32>) -> ()
+}
+
+// -----
+// A write-back at the end overwrites nothing that is read later.
+// CHECK-LABEL: pir.program @written_back
+// CHECK:         [[W:%.*]] = pd_op.multiply(%w
+// CHECK:         pd_op.matmul(%x, [[W]])
+pir.program @written_back(%x "x" : tensor<2x3xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<3x5xf32>
+  %s = pir.parameter() {parameter_name = "s"} : () -> tensor<5xf32>
+  %p = pd_op.matmul(%x, %w) {transpose_x = false, transpose_y = false} : (tensor<2x3xf32>, tensor<3x5xf32>) -> tensor<2x5xf32>
+  %y = pd_op.multiply(%p, %s) : (tensor<2x5xf32>, tensor<5xf32>) -> tensor<2x5xf32>
+  %z = pd_op.sin(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<2x5xf32>) -> ()
+  %b = pd_op.assign_out_(%z, %x) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+}

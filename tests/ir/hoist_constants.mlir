@@ -38,3 +38,21 @@ pir.program @kept(%x "x" : tensor<2xf32>) {
   %s = pd_op.add(%l, %x) : (tensor<65536x2xf32>, tensor<2xf32>) -> tensor<65536x2xf32>
   pir.shadow_output(%s) {output_name = "s"} : (tensor<65536x2xf32>) -> ()
 }
+
+// -----
+// A program that has constants already is left alone.
+// CHECK-LABEL: pir.program @again
+// CHECK:         pd_op.sin(%w)
+// CHECK-LABEL: pir.program @again_constants
+module {
+  pir.program @again(%x "x" : tensor<2xf32>) {
+    %w = pir.parameter() {parameter_name = "constant_0"} : () -> tensor<2xf32>
+    %s = pd_op.sin(%w) : (tensor<2xf32>) -> tensor<2xf32>
+    %y = pd_op.add(%s, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    pir.shadow_output(%y) {output_name = "y"} : (tensor<2xf32>) -> ()
+  }
+  pir.program @again_constants {
+    %w = pir.parameter() {parameter_name = "w"} : () -> tensor<2xf32>
+    pir.shadow_output(%w) {output_name = "constant_0"} : (tensor<2xf32>) -> ()
+  }
+}

@@ -25,3 +25,12 @@ pir.program @main(%x "x" : tensor<2xf32>) {
   %8 = pd_op.multiply(%x, %x) {comp_op_name = "data", comp_rule = "jet"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   pir.shadow_output(%8) {output_name = "u"} : (tensor<2xf32>) -> ()
 }
+
+// -----
+// A pass of the user is a rule of its own name.
+// CHECK:         analysis: print-origins: sin-to-cos from sin: cos
+// CHECK-LABEL:   pir.program @rewritten
+pir.program @rewritten(%x "x" : tensor<2xf32>) {
+  %0 = pd_op.cos(%x) {comp_op_name = "sin", comp_rule = "sin-to-cos"} : (tensor<2xf32>) -> tensor<2xf32>
+  pir.shadow_output(%0) {output_name = "z"} : (tensor<2xf32>) -> ()
+}

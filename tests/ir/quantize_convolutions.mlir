@@ -26,3 +26,19 @@ pir.program @image(%x "x" : tensor<1x8x4x4xf32>) {
   %f = pd_op.conv2d(%e, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x16x4x4xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x4x4xf32>
   pir.shadow_output(%f) {output_name = "y"} : (tensor<1x16x4x4xf32>) -> ()
 }
+
+// -----
+// Bytes of an image would not see what overwrites it.
+// CONV-LABEL: pir.program @overwritten
+// CONV-NOT:     quantized
+// BLOCK-LABEL: pir.program @overwritten
+pir.program @overwritten(%x "x" : tensor<2x64xf32>) {
+  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<64x32xf32>
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<64x32xf32>
+  %e = pd_op.exp(%x) : (tensor<2x64xf32>) -> tensor<2x64xf32>
+  %1 = pd_op.matmul(%e, %v) {transpose_x = false, transpose_y = false} : (tensor<2x64xf32>, tensor<64x32xf32>) -> tensor<2x32xf32>
+  %2 = pd_op.sin_(%e) : (tensor<2x64xf32>) -> tensor<2x64xf32>
+  %3 = pd_op.matmul(%e, %w) {transpose_x = false, transpose_y = false} : (tensor<2x64xf32>, tensor<64x32xf32>) -> tensor<2x32xf32>
+  pir.shadow_output(%1) {output_name = "a"} : (tensor<2x32xf32>) -> ()
+  pir.shadow_output(%3) {output_name = "b"} : (tensor<2x32xf32>) -> ()
+}

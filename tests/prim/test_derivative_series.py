@@ -236,3 +236,52 @@ def test_sizes_may_be_unknown(shape: tuple[int, int]) -> None:
     at, along = np.arange(1.0, 7.0).reshape(2, 3), np.arange(2.0, 8.0).reshape(2, 3)
     found = pirkit.compile(b.finish(), pipeline="@simplify")(x=at, way=along)["y"]
     np.testing.assert_allclose(found, -0.25 * along**2 / at**1.5)
+
+
+def slopes(x: Any) -> Any:
+    return d(lambda x: ops.sin(x[:, 0]) * x[:, 1] ** 2, 0)(x)
+
+
+def means(x: Any) -> Any:
+    return grad(lambda x: ops.mean(ops.sin(x) * x))(x)
+
+
+OF_SECOND: Final[dict[str, tuple[Field, Any, tuple[int, ...]]]] = {
+    "a sum as doubles": (slopes, lambda g: ops.sum(g, axis=(1,), dtype="float64"), (4, 3)),
+    "a sum as integers": (slopes, lambda g: ops.sum(g, axis=(1,), dtype="int32"), (4, 3)),
+    "a mean of nothing": (means, ops.mean, (0, 3)),
+    "means of empty rows": (means, lambda g: ops.mean(g, axis=(1,)), (4, 0)),
+}
+
+
+@pytest.mark.parametrize("name", OF_SECOND)
+def test_a_sum_of_derivatives_has_its_own_type_and_sizes(name: str) -> None:
+    slope, of, shape = OF_SECOND[name]
+    x = np.random.default_rng(0).normal(size=shape).astype("float32")
+    program = pirkit.trace(lambda x: of(grad(lambda x: slope(x).sum())(x)), x)
+    found, nested = (
+        compile(program, pipeline=f"{passes}expand-gradients,@simplify").run({"x": x})
+        for passes in ("taylor,", "")
+    )
+    for key, value in nested.items():
+        assert found[key].dtype == value.dtype
+        np.testing.assert_allclose(found[key], value, rtol=1e-5, atol=1e-6)
+
+
+def test_a_roll_of_rows_whose_number_is_unknown_moves_them() -> None:
+    """No number that stands for an unknown size may make the roll an identity."""
+    cosines = """pir.program @main(%x "x" : tensor<?xf32>) {
+      %c = pd_op.full_like(%x) {value = 1.0 : f64} : (tensor<?xf32>) -> tensor<?xf32>
+      %s = pd_op.sin(%x) : (tensor<?xf32>) -> tensor<?xf32>
+      %g = pir.gradient(%s, %c, %x) {targets = 1 : i32, wrt = 1 : i32}
+        : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+      %r = pd_op.roll(%g) {shifts = array<i64: 7>, axis = array<i64: 0>}
+        : (tensor<?xf32>) -> tensor<?xf32>
+      %h = pir.gradient(%r, %c, %x) {targets = 1 : i32, wrt = 1 : i32}
+        : (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+      %y = pd_op.add(%h, %r) : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+      pir.shadow_output(%y) {output_name = "y"} : (tensor<?xf32>) -> ()
+    }"""
+    x = np.linspace(0, 2, 10, dtype="float32")
+    found = compile(pirkit.loads(cosines), pipeline="@simplify").run({"x": x})["y"]
+    np.testing.assert_allclose(found, np.roll(np.cos(x), 7) - np.sin(x), rtol=1e-5, atol=1e-6)

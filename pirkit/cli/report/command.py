@@ -41,17 +41,18 @@ def report_dump(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.folder)
     try:
         index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        first, rows = index["input"], index["passes"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise ArgumentError(
             f"{folder} is no dump of a pipeline",
             span=Span(str(folder)),
             help="`pirkit-opt FILE -p PASSES --dump DIR` writes one",
         ) from error
     report = PartReport(Snapshots(first_places=True))
-    path = folder / index["input"]
+    path = folder / first
     module = parse_mlir(path.read_text(encoding="utf-8"), str(path))
     report.begin(module)
-    for row in index["passes"]:
+    for row in rows:
         if row["changed"]:
             path = folder / row["file"]
             module = parse_mlir(path.read_text(encoding="utf-8"), str(path))
@@ -73,8 +74,7 @@ def report_run(arguments: argparse.Namespace) -> int:
     report, result = _transformed(program, pipeline)
     exe = compile_as_asked(program, arguments, "")
     inputs = read_inputs(arguments.inputs or "", exe, arguments.params)
-    repeat = arguments.repeat if arguments.repeat > 1 else _RUNS
-    found = profile(exe, inputs, repeat)
+    found = profile(exe, inputs, arguments.repeat or _RUNS)
     report.end(program.module, Measured(found, exe.plan.name, exe.plan))
     title = f"{arguments.paths[0]}: {pipeline}"
     write_file(arguments.report, page(title, [(report, result)]))

@@ -154,6 +154,12 @@ def test_expected_errors(run: Run, tmp_path: Path, place: str, text: str, code: 
         assert "unexpected: error at line 12" in err
 
 
+def test_lines_of_expected_errors_end_with_a_line_feed(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "bad.mlir"
+    path.write_text(f"// a page\f\u2028 that ends\n{BAD.format(place='+1', text='PK0202')}")
+    assert run(str(path), "--expect-diagnostics") == (0, "", "")
+
+
 def test_expected_remarks(run: Run, file: str) -> None:
     comment = "// expected-remark @unknown {{`dce` should come after `cse`}}\n"
     Path(file).write_text(comment.replace("cse", "canonicalize") + TEXT)

@@ -86,6 +86,7 @@ def test_output_goes_to_a_file(run: Run, file: str, tmp_path: Path) -> None:
     out = tmp_path / "small.mlir"
     assert run(file, "-p", "sine-to-cosine", "-o", str(out), "--", "numbers")[1] == ""
     assert names(out.read_text()) == ["pd_op.sin", "pir.shadow_output"]
+    assert run(file, "-p", "sine-to-cosine", "-o", "-", "--", "numbers")[1] == out.read_text()
 
 
 def test_a_command_with_the_same_exit_status(run: Run, file: str) -> None:

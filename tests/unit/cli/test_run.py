@@ -9,11 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pirkit.cli import compare_commits
+from pirkit.cli import compare_commits, profile_run
 from pirkit.cli.run import main
 from pirkit.diag.errors import UsageError
 from pirkit.frontend.arrays import read_npz, write_npz
@@ -71,6 +72,23 @@ def test_random_inputs_can_be_drawn_again(run: Run) -> None:
     assert run(FILE, "--inputs", "random:1", "--json") == first
     assert run(FILE, "--inputs", "random:2", "--json") != first
     assert run(FILE, "--inputs", "random:x")[0] == 2
+
+
+def test_inputs_after_random_ones_replace_them(run: Run, tmp_path: Path) -> None:
+    """So do those of a file whose name begins with the word."""
+    program = tmp_path / "program.mlir"
+    program.write_text(
+        'pir.program @main(%x "x" : tensor<2xf32>) {\n'
+        "  %z = pd_op.complex(%x, %x) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xcomplex<f32>>\n"
+        '  pir.shadow_output(%z) {output_name = "z"} : (tensor<2xcomplex<f32>>) -> ()\n}\n'
+    )
+    x = np.array([1, 2], np.float32)
+    np.save(tmp_path / "x.npy", x)
+    np.savez(tmp_path / "random_x.npz", x=x)
+    for given in (f"random:0,x={tmp_path / 'x.npy'}", str(tmp_path / "random_x.npz")):
+        code, out, _ = run(str(program), "--inputs", given, "--json")
+        assert (code, json.loads(out)) == (0, {"z": [[1.0, 1.0], [2.0, 2.0]]})
+        assert run("--check", str(program), "--inputs", given)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -157,6 +175,22 @@ def test_a_profile(run: Run, tmp_path: Path) -> None:
     assert run(f"--profile={stacks}", *common)[0] == run(f"--profile={trace}", *common)[0] == 0
     assert re.search(r"program.txt:\d+;pd_op.matmul \d+\n", stacks.read_text())
     assert len(json.loads(trace.read_text())["traceEvents"]) == len(rows)
+
+
+@pytest.mark.parametrize(("flags", "runs"), [((), 20), (("--repeat", "1"), 1)])
+def test_a_profile_runs_as_often_as_asked(
+    run: Run, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], runs: int
+) -> None:
+    asked: list[int] = []
+    once = profile_run.profile
+
+    def profile(exe: Any, inputs: Any, repeat: int) -> Any:
+        asked.append(repeat)
+        return once(exe, inputs, 1)
+
+    monkeypatch.setattr(profile_run, "profile", profile)
+    assert run("--profile", FILE, "--inputs", "random:0", *flags)[0] == 0
+    assert asked == [runs]
 
 
 def test_a_profile_tells_the_kernels_of_native_segments(run: Run) -> None:

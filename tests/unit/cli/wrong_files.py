@@ -13,6 +13,7 @@ GOOD = """pir.program @main(%x "x" : tensor<2xf32>) {
 }
 """
 T = "tensor<2x3xf32>"
+PASS = "from pirkit.passes import Pass\nclass P(Pass):\n    'A pass.'\n"
 
 LINES = {
     "undef": [f"%a = pd_op.exp(%b) : ({T}) -> {T}"],
@@ -138,6 +139,13 @@ FILES: dict[str, str | bytes] = {
         )
     },
     "passexit.py": "import sys\nsys.exit(3)\n",
+    "passname.py": f"{PASS}    def run(self, ctx, module): pass\n",
+    "passtype.py": "from dataclasses import dataclass\nfrom pirkit.passes.base import option\n"
+    + PASS.replace("class", "@dataclass(frozen=True)\nclass")
+    + "    name = 'mine'\n    n: 'Unknown' = option(1, 'n')\n    def run(self, ctx, m): pass\n",
+    "seed.mlir": f"// pirkit reproducer\n// pipeline: cse\n// seed: x\n{GOOD}",
+    "nodump/index.json": "[]",
+    "split.mlir": f"{GOOD}// -----\n{GOOD}",
     **{
         f"{name}.mlir": f'pir.program @main(%x "x" : {T}) {{\n  ' + "\n  ".join(lines) + "\n}\n"
         for name, lines in LINES.items()
@@ -149,6 +157,7 @@ def write_files(folder: Path) -> None:
     """Write them into a folder."""
     for name, content in FILES.items():
         data = content if isinstance(content, bytes) else content.encode()
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(data)
     (folder / "loop").symlink_to("loop")
     with zipfile.ZipFile(folder / "m.pt", "w") as archive:

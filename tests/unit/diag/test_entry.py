@@ -139,11 +139,23 @@ def shell(script: str) -> subprocess.CompletedProcess[str]:
         ("$PIRKIT --help | true", PIPE_CLOSED),
         ("$PIRKIT explain --list >&-", 0),
         ("$PIRKIT explain PK9999 2>&-", 2),
+        ("cd $(mktemp -d); rmdir $PWD; $PIRKIT explain --list", 0),
     ],
 )
 def test_closed_streams_are_silent(script: str, code: int) -> None:
     done = shell(script)
     assert (done.returncode, done.stderr) == (code, "")
+
+
+@pytest.mark.parametrize("columns", ["0", "\u00b2"])
+def test_an_error_is_shown_for_any_number_of_columns(columns: str) -> None:
+    done = shell(f"COLUMNS={columns} $PIRKIT explain PK9999")
+    assert (done.returncode, done.stderr[:13]) == (2, "error[PK0701]")
+
+
+def test_closed_input_is_empty() -> None:
+    done = shell("$PIRKIT diff - - <&-")
+    assert (done.returncode, done.stderr[:13]) == (1, "error[PK0102]")
 
 
 def test_bug_found_in_pirkit_names_its_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -191,3 +191,21 @@ def test_weights_of_half_precision_stay_and_that_is_told() -> None:
     (why,) = report.kept
     assert "`pd_op.matmul` keeps its weights" in why
     assert "these are float16" in why
+
+
+@pytest.mark.parametrize("options", ["keep=u", "ranges=u:3", "ranges=w:inf"])
+def test_a_parameter_that_is_not_there_is_refused(options: str) -> None:
+    with pytest.raises(UsageError, match="PK0703"):
+        pirkit.run_passes(Program(parsed(TEXT)), f"quantize{{{options}}}")
+
+
+def test_sums_that_may_leave_int32_stay() -> None:
+    """The weights say how long they are, also where the activations do not."""
+    program = pirkit.loads("""pir.program @main(%x "x" : tensor<2x?xf32>) {
+      %w = pir.parameter() {parameter_name = "w"} : () -> tensor<140000x2xf32>
+      %y = pd_op.matmul(%x, %w) {transpose_x = false, transpose_y = false}
+        : (tensor<2x?xf32>, tensor<140000x2xf32>) -> tensor<2x2xf32>
+      pir.shadow_output(%y) {output_name = "y"} : (tensor<2x2xf32>) -> ()
+    }""")
+    _, result = pirkit.run_passes(program, "quantize{activations=int8}", stats=True)
+    assert "140,000 products" in result.remarks[0].message

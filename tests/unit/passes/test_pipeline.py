@@ -67,11 +67,12 @@ def test_named_pipelines_stand_for_their_passes() -> None:
         ("sample{axes=0,-1}", Sample(axes=(0, -1))),
         ('sample{mode="a, {b} = c"}', Sample(mode="a, {b} = c")),
         ("sample{keep=x:4x3}", Sample(keep=("x:4x3",))),
+        ('sample{keep="a b","c,d",""}', Sample(keep=("a b", "c,d", ""))),
     ],
 )
 def test_options(text: str, expected: Pass) -> None:
     assert parse_pipeline(text) == [expected]
-    assert parse_pipeline(str(expected).replace("a, {b} = c", '"a, {b} = c"')) == [expected]
+    assert parse_pipeline(str(expected)) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,15 @@ def test_a_mistake_is_shown_in_its_place() -> None:
         "  |     ^^^\n"
         "  = help: did you mean `cse`?\n"
     )
+
+
+@pytest.mark.parametrize("text", ["dce,\n  cze", "dce,\n  dce;cse", 'dce,\n  "cse', "dce,\n  {"])
+def test_a_mistake_is_shown_in_its_line(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_pipeline(text)
+    place = caught.value.span
+    assert place is not None
+    assert (place.line, place.column) == (2, 6 if ";" in text else 3)
 
 
 def test_order_rules() -> None:

@@ -100,6 +100,7 @@ def test_a_registered_rule_has_its_place_in_pipelines() -> None:
     [
         (lambda c: c.b.sum(c.x, axis=(0,), keepdim=False), "the rule for `pd_op.relu` gives a "),
         (lambda c: c.y, "`pd_op.relu` has no 'y'"),
+        (lambda c: (c.x, c.x), "the rule returns 2 values"),
     ],
 )
 def test_a_wrong_rule_is_named_with_its_op(result: Any, said: str) -> None:
@@ -122,6 +123,20 @@ def test_wrong_names_and_classes_are_refused() -> None:
         rewrite()
     with pytest.raises(PirkitError, match="a pipeline is made of passes"):
         pirkit.run_passes(pirkit.load(MODEL), [Pass])
+    with pytest.raises(PirkitError, match="the pass Nameless has no name"):
+        pirkit.run_passes(pirkit.load(MODEL), [Nameless])
+
+
+class Nameless(Pass):
+    def run(self, ctx: Any, module: Any) -> None: ...
+
+
+@pytest.mark.parametrize("name", ["name", "ops", "rule", "run", "stats"])
+def test_an_option_does_not_hide_what_a_pass_has(name: str) -> None:
+    held: dict[str, Any] = {}
+    exec(f"def f(call, *, {name}=1.0): return call.x", held)
+    with pytest.raises(PirkitError, match=f"option `{name}` of `f`"):
+        rewrite("relu")(held["f"])
 
 
 @pytest.mark.parametrize("op", ["multiply", "add", "divide", "subtract", "where"])
