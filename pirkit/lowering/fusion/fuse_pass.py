@@ -298,6 +298,10 @@ class FusePass(Pass):
                 allowed -= 1
 
     def fuse(self, ctx: PassContext, found: Fused, block: Block, order: _Order) -> None:
+        """Report the decision for a block, and rewrite the block in this order.
+
+        Raises EnoughRewrites after the last kernel that bisection allows.
+        """
         # a refusal of several pairs is reported once
         for refusal in {id(r): r for r in found.partition.refusals.values()}.values():
             ctx.remark("missed", str(refusal), refusal.ops[1])
