@@ -261,6 +261,11 @@ def _of_matrices(op: Op, graph: Graph) -> tuple[Op, ...]:
     return (*ops, Op("matmul", tuple(args), made, attrs), last)
 
 
+def _equals(values: np.ndarray[Any, Any], others: Any) -> bool:
+    """Whether all elements equal others, also by the signs of zeros; NaN equals nothing."""
+    return bool(((values == others) & (np.signbit(values) == np.signbit(others))).all())
+
+
 def _constant(call: Call, graph: Graph, out: int) -> Op | None:
     """Lower `assign_value`: a fill if all elements are equal, a `concat` of fills if there are rows
     and each column is constant, otherwise a table.
@@ -268,11 +273,11 @@ def _constant(call: Call, graph: Graph, out: int) -> Op | None:
     values = np.asarray(call.attrs["values"]).reshape(call.attrs["shape"])
     if not values.size or values.dtype.kind == "c":
         raise NotNativeError("a value has no elements, or complex ones")
-    if (values == values.flat[0]).all():
+    if _equals(values, values.flat[0]):
         graph.fills[out] = _number(values.flat[0].item(), out, graph)
         return None
     meta = graph.metas[out]
-    if values.ndim != 2 or len(values) == 1 or not (values == values[:1]).all():
+    if values.ndim != 2 or len(values) == 1 or not _equals(values, values[:1]):
         if values.size > _MAX_TABLE:
             raise NotNativeError(f"a constant of {values.size} elements")
         graph.tables[out] = np.ascontiguousarray(values, meta.dtype.np)
