@@ -313,3 +313,14 @@ def test_reductions_beyond_sums(name: str, axis: int) -> None:
             given[rng.integers(0, 33, 9), rng.integers(0, 70, 9)] = np.nan
         for kernel in kernels(fused(case.program, single=True)[0]):
             assert check(kernel, [given])
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5])
+def test_powers_that_are_roots_have_the_ends_of_the_reference(exponent: float) -> None:
+    """At -0.0 and -inf a reciprocal root is -inf and NaN, and the power is inf and 0."""
+    case = Case()
+    y = case.op("pow", case(7, dtype=dt.float32), y=exponent)
+    case.b("pir.shadow_output", y, output_name="y")
+    x = np.array([-np.inf, -0.0, 0.0, -2.0, 4.0, np.inf, np.nan], np.float32)
+    with np.errstate(all="ignore"):
+        assert all(check(kernel, [x]) for kernel in kernels(fused(case.program, single=True)[0]))
