@@ -145,3 +145,18 @@ def test_the_pass_applies_a_remedy() -> None:
     module = parse_mlir(UNRELATED, "p")
     run_pipeline(module, "fuse{forced=%a+%b}")
     assert sum(op.name == "pir.map_expr" for op in module.walk()) == 1
+
+
+def test_an_op_is_not_forced_together_with_its_own_indices() -> None:
+    """They have to be in memory before the kernel runs: it would read its own result."""
+    index = "tensor<6xi64>"
+    text = f"""
+pir.program @p(%x "x" : tensor<6x4xf32>, %n "n" : {index}) {{
+  %a = pd_op.add(%n, %n) : ({index}, {index}) -> {index}
+  %i = pd_op.multiply(%a, %n) : ({index}, {index}) -> {index}
+  %g = pd_op.gather(%x, %i) {{axis = 0 : i32}} : (tensor<6x4xf32>, {index}) -> tensor<6x4xf32>
+  pir.shadow_output(%g) {{output_name = "g"}} : (tensor<6x4xf32>) -> ()
+}}
+"""
+    for pair in ("%a+%g", "%i+%g"):
+        run_pipeline(parse_mlir(text, "p"), f"fuse{{forced={pair}}}")  # it verifies the result
