@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from pirkit.diag.errors import UsageError
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.text import parse_mlir
 from pirkit.frontend.files import load
@@ -145,6 +146,12 @@ def test_the_pass_applies_a_remedy() -> None:
     module = parse_mlir(UNRELATED, "p")
     run_pipeline(module, "fuse{forced=%a+%b}")
     assert sum(op.name == "pir.map_expr" for op in module.walk()) == 1
+
+
+@pytest.mark.parametrize("forced", ["a", "%a+", "%a+%c"])
+def test_a_remedy_names_two_values_of_the_program(forced: str) -> None:
+    with pytest.raises(UsageError, match=r"PK0703.*(no pair|no operation makes %c)"):
+        run_pipeline(parse_mlir(UNRELATED, "p"), f"fuse{{forced={forced}}}")
 
 
 def test_an_op_is_not_forced_together_with_its_own_indices() -> None:
