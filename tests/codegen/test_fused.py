@@ -193,6 +193,7 @@ def test_a_pipeline_ends_in_native_code_and_keeps_no_results() -> None:
         exe(x=x)
     assert allocator.HOST.stats.live <= live
     assert "(native, any, float32)" in why_kernels(exe.plan, KernelLibrary())
+    assert "(nest, any, float32)" in why_kernels(exe.plan, KernelLibrary(fused="nest"))
 
 
 def test_large_results_go_past_the_caches_where_they_begin_at_a_line(
