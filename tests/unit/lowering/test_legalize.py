@@ -68,6 +68,21 @@ def test_an_op_whose_parts_have_no_kernel_either_falls_back_whole() -> None:
     assert legalized(held, accelerated("pd_op.sigmoid")) is held
 
 
+@pytest.mark.parametrize("first", ["true", "false"])
+def test_each_op_is_decomposed_by_its_own_attributes(first: str) -> None:
+    """Only the approximate form has parts with kernels, whichever of the two comes first."""
+    others = {"true": "false", "false": "true"}
+    calls = [f"pd_op.gelu(%x) {{approximate = {a}}} : ({F}) -> {F}" for a in (first, others[first])]
+    held = program(f"""%y = {calls[0]}
+        %z = {calls[1]}
+        pir.shadow_output(%y) {{output_name = "y"}} : ({F}) -> ()
+        pir.shadow_output(%z) {{output_name = "z"}} : ({F}) -> ()""")
+    parts = ("multiply", "scale", "add", "tanh", "full")
+    found = names(legalized(held, accelerated(*(f"pd_op.{name}" for name in parts))))
+    assert found.count("pd_op.gelu") == found.count("pd_op.tanh") == 1
+    assert "pd_op.erf" not in found
+
+
 def test_without_fallback_it_is_taken_apart_as_far_as_it_goes() -> None:
     held = program(SILU)
     found = legalized(held, accelerated("pd_op.sigmoid", falls_back=False))
