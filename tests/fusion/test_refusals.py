@@ -167,3 +167,24 @@ pir.program @p(%x "x" : tensor<6x4xf32>, %n "n" : {index}) {{
 """
     for pair in ("%a+%g", "%i+%g"):
         run_pipeline(parse_mlir(text, "p"), f"fuse{{forced={pair}}}")  # it verifies the result
+
+
+def test_no_remedy_is_told_for_an_op_and_its_own_indices() -> None:
+    """Neither where they have too few loops in common as well."""
+    rows, index = "tensor<64x4096xf32>", "tensor<64xi64>"
+    module = parse_mlir(
+        f"""
+pir.program @p(%x "x" : {rows}) {{
+  %t = pd_op.tanh(%x) : ({rows}) -> {rows}
+  %s = pd_op.max(%t) {{axis = array<i64: 1>, keepdim = false}} : ({rows}) -> tensor<64xf32>
+  %i = pd_op.cast(%s) {{dtype = #pir.dtype<int64>}} : (tensor<64xf32>) -> {index}
+  %g = pd_op.gather(%t, %i) {{axis = 0 : i32}} : ({rows}, {index}) -> {rows}
+  pir.shadow_output(%g) {{output_name = "g"}} : ({rows}) -> ()
+}}
+""",
+        "p",
+    )
+    for first in "tsi":
+        told = why_not_fused(module, first, "g")
+        assert "have to be stored first" in told
+        assert "remedy" not in told

@@ -232,6 +232,18 @@ class _Partitioner:
         members = groups[0].units
         if len(groups) > 1:
             members = {v: u for g in groups for v, u in g.units.items()}
+        # No option allows this: values that are indices must be complete before any is looked up.
+        places = {r.source for r in unit.reads if r.decides}
+        if len(groups) > 1:
+            places.update(*(g.places for g in groups))
+        decides = next((members[v] for v in places if v in members), None)
+        if decides is not None:
+            reason = "its elements decide where others are read: they have to be stored first"
+            return Refusal("stage", (decides.op, unit.op), reason)
+        sink = next((members[v] for v in unit.tensors if v in members and members[v].is_sink), None)
+        if sink is not None:
+            reason = "it writes at data-dependent indices: what reads it waits until all is written"
+            return Refusal("stage", (sink.op, unit.op), reason)
         joined: JoinedLoops | None = None
         materialized: _Materialized | None = None
         if not any((members[v].op, unit.op) in self.forced for v in unit.tensors if v in members):
@@ -252,18 +264,6 @@ class _Partitioner:
                 joined = _serialized(unit, groups, joined)
             if joined is None:
                 return refusal
-        # values that are used as indices must be complete before any element is addressed
-        places = {r.source for r in unit.reads if r.decides}
-        if len(groups) > 1:
-            places.update(*(g.places for g in groups))
-        decides = next((members[v] for v in places if v in members), None)
-        if decides is not None:
-            reason = "its elements decide where others are read: they have to be stored first"
-            return Refusal("stage", (decides.op, unit.op), reason)
-        sink = next((members[v] for v in unit.tensors if v in members and members[v].is_sink), None)
-        if sink is not None:
-            reason = "it writes at data-dependent indices: what reads it waits until all is written"
-            return Refusal("stage", (sink.op, unit.op), reason)
         joined = joined or solve(unit, [g.loops for g in groups], members)
         group = self.merged(groups, joined, level)
         group.tiles = {} if materialized is None else materialized.tiles
