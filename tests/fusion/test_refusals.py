@@ -150,7 +150,7 @@ def test_the_pass_applies_a_remedy() -> None:
 
 @pytest.mark.parametrize("forced", ["a", "%a+", "%a+%c"])
 def test_a_remedy_names_two_values_of_the_program(forced: str) -> None:
-    with pytest.raises(UsageError, match=r"PK0703.*(no pair|no operation makes %c)"):
+    with pytest.raises(UsageError, match=r"PK0703.*(no pair|no value %c)"):
         run_pipeline(parse_mlir(UNRELATED, "p"), f"fuse{{forced={forced}}}")
 
 

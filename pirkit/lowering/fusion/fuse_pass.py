@@ -30,7 +30,7 @@ from pirkit.lowering.fusion.kernel_order import Cycle, in_order, lists_read_by, 
 from pirkit.lowering.fusion.native_filter import drop_non_native
 from pirkit.lowering.fusion.partition import partition
 from pirkit.lowering.fusion.reshape_aliases import alias_reshapes
-from pirkit.lowering.fusion.value_names import named_ops
+from pirkit.lowering.fusion.value_names import named_ops, names_of
 from pirkit.lowering.native_fused import why_not_native
 from pirkit.passes.base import EnoughRewrites, Pass, PassContext, Stats, option
 from pirkit.passes.cost_model import Cost, slower_ns
@@ -237,9 +237,9 @@ class FusePass(Pass):
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         pairs = [_pair(text) for text in self.forced]
         for name in chain(*pairs):
-            if not any(name in named_ops(program) for program in ctx.programs(module)):
+            if not any(name in names_of(p).values() for p in ctx.programs(module)):
                 raise UsageError(
-                    f"no operation makes %{name}",
+                    f"the program has no value %{name}",
                     code="PK0703",
                     help="names are those of the program that the pass gets: `--print before:fuse`",
                 )
