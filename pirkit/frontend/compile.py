@@ -194,7 +194,7 @@ def compile(
         compile, program, backend=backend, pipeline=pipeline, entry=entry, threads=threads,
         params=params if freeze else None, freeze=freeze, fallback=fallback, prim=prim,
         prim_keep=prim_keep, certify=certify, fused=fused, fast_math=bool(fast_math),
-        batch_lanes=batch_lanes, in_place=in_place,
+        batch_lanes=batch_lanes, in_place=in_place, require_native=require_native,
     )  # fmt: skip
     if require_native and exe.native is None:
         raise NotNativeError(

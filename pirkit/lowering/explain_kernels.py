@@ -42,7 +42,9 @@ def why_kernels(plan: Plan, library: KernelLibrary) -> str:
 
     A call with dynamic shapes gets its kernel at run time; its candidates are listed instead.
     """
-    library = NotingLibrary(library.backend, library.registry, library.falls_back)
+    library = NotingLibrary(
+        library.backend, library.registry, library.falls_back, library.certifies, library.fused
+    )
     rewritten, layout = layout_of(plan, library)
     lines = [f"kernels of @{plan.name} on `{library.backend}`, {layout.nbytes:,} bytes of memory"]
     lines += _nodes(layout.nodes, library, rewritten, _NativeCallNumbers())

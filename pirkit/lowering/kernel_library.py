@@ -161,7 +161,8 @@ class KernelLibrary(Struct, frozen=True):
     def _reference(self, definition: OpDef, dtype: DType, others: int) -> Iterator[Choice]:
         rule = reference.get(definition)
         if rule is None:
-            library = self if self.device.name == CPU else replace(self, backend=CPU)
+            # What it has chosen is for this device alone.
+            library = self if self.device.name == CPU else replace(self, backend=CPU, _choices={})
             yield from self._composite(definition, dtype, others, library)
             return
         kernel = Kernel(

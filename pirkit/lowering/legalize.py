@@ -51,7 +51,7 @@ class _NeedsDecomposition:
     def __init__(self, library: KernelLibrary) -> None:
         self.library = library
         self.everywhere = library.device.name == CPU
-        self.parted: dict[str, bool] = {}
+        self.parted: dict[tuple[object, ...], bool] = {}
 
     def __call__(self, op: PirOp) -> bool:
         definition, library = op.definition, self.library
@@ -64,11 +64,12 @@ class _NeedsDecomposition:
             return self.parts(op) is not None
         if self.everywhere or not library.serves(definition):
             return True
-        if op.name not in self.parted:
+        key = _call_of(op)
+        if key not in self.parted:
             parts = self.parts(op)
             served = (library.is_native(p.definition) or _is_structural(p) for p in parts or ())
-            self.parted[op.name] = parts is not None and all(served)
-        return self.parted[op.name]
+            self.parted[key] = parts is not None and all(served)
+        return self.parted[key]
 
     def parts(self, op: PirOp) -> list[PirOp] | None:
         """The decomposition of an operation, tried on a copy; None if it cannot be decomposed.
@@ -84,6 +85,14 @@ class _NeedsDecomposition:
         except UnsupportedError:
             return None  # it may run whole
         return list(operations(trial.block)) if count else None
+
+
+def _call_of(op: PirOp) -> tuple[object, ...]:
+    """What the decomposition of an operation depends on: attributes, types and constants."""
+    owners = [v.owner for v in op.operands]
+    constants = [o for o in owners if isinstance(o, PirOp) and not o.operands]
+    attributes = [sorted((k, str(v)) for k, v in o.properties.items()) for o in (op, *constants)]
+    return op.name, repr(attributes), *[v.type for v in op.operands]
 
 
 def _copied(value: SSAValue, b: Builder) -> SSAValue:

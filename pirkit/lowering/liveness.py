@@ -117,9 +117,10 @@ def _after(body: Body, dead: frozenset[int]) -> frozenset[int]:
 
 
 def _effect(body: Body) -> tuple[set[int], set[int]]:
-    """The slots that are alive after a body whatever was before, but for those that are dead.
+    """The slots that a body leaves alive, whatever was dead before it, and those that it frees.
 
-    Bodies of loops are checked once with it: once for each iteration would be twice at each level.
+    It stands for the first iteration of a loop, so that only the second one is checked: checking
+    both would double the work at each level of nested loops.
     """
     written, freed = set[int](), set[int]()
     for instruction in body:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pirkit.diag.errors import UsageError
+from pirkit.diag.errors import ArgumentError, UsageError
 from pirkit.diag.settings import chosen, setting
 from pirkit.dialect.opdef import find
 from pirkit.runtime.registry import CPU, KERNELS, REFERENCE
@@ -42,11 +42,12 @@ def default_pipeline(backend: str, *, watched: bool = False) -> str:
 def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> str:
     """The pipeline, preceded by a decomposition if the switch is on.
 
-    Raises UsageError (PK0705) if the environment variable is not one of 0, 1, forward and backward,
-    or the lists of ops name what is none, whether or not the switch is on.
+    ``keep`` are names of ops, of which the environment has others. Raises, whether or not the
+    switch is on, ArgumentError (PK0701) if they name what is no op, and UsageError (PK0705) if the
+    lists of the environment do, or if its switch is not one of 0, 1, forward and backward.
     """
     said = "1" if prim else "0" if prim is not None else chosen(SWITCH) or "0"
-    lists = {"keep": _names(KEEP) if keep is None else keep, "only": _names(ONLY)}
+    lists = {"keep": _names(KEEP) if keep is None else _checked(keep), "only": _names(ONLY)}
     if said == "0":
         return pipeline
     given = [f"{name}={','.join(ops)}" for name, ops in lists.items() if ops]
@@ -58,10 +59,23 @@ def with_prim(pipeline: str, prim: bool | None, keep: Sequence[str] | None) -> s
     return f"{first},{pipeline}" if pipeline else first
 
 
+def _is_op(name: object) -> bool:
+    return isinstance(name, str) and any(map(find, (name, f"pd_op.{name}")))
+
+
+def _checked(names: Sequence[str]) -> Sequence[str]:
+    wrong = names if isinstance(names, str) else next((n for n in names if not _is_op(n)), None)
+    if wrong is not None:
+        what = "is a list of ops, not" if wrong is names else "names what is no op:"
+        told = 'give a list of names, as `["softmax"]`; `pirkit-opt --list-ops` lists all'
+        raise ArgumentError(f"`prim_keep` {what} {wrong!r}", help=told)
+    return names
+
+
 def _names(variable: str) -> list[str]:
     names = [name for name in (setting(variable) or "").split(";") if name]
     for name in names:
-        if find(name) is None and find(f"pd_op.{name}") is None:
+        if not _is_op(name):
             message = f"{variable} names {name!r}, which is no op"
             told = "names of ops stand between `;`, and `pirkit-opt --list-ops` lists all"
             raise UsageError(message, code="PK0705", help=told)

@@ -193,6 +193,7 @@ def test_a_pipeline_ends_in_native_code_and_keeps_no_results() -> None:
         exe(x=x)
     assert allocator.HOST.stats.live <= live
     assert "(native, any, float32)" in why_kernels(exe.plan, KernelLibrary())
+    assert "(nest, any, float32)" in why_kernels(exe.plan, KernelLibrary(fused="nest"))
 
 
 def test_large_results_go_past_the_caches_where_they_begin_at_a_line(
@@ -313,3 +314,14 @@ def test_reductions_beyond_sums(name: str, axis: int) -> None:
             given[rng.integers(0, 33, 9), rng.integers(0, 70, 9)] = np.nan
         for kernel in kernels(fused(case.program, single=True)[0]):
             assert check(kernel, [given])
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5])
+def test_powers_that_are_roots_have_the_ends_of_the_reference(exponent: float) -> None:
+    """At -0.0 and -inf a reciprocal root is -inf and NaN, and the power is inf and 0."""
+    case = Case()
+    y = case.op("pow", case(7, dtype=dt.float32), y=exponent)
+    case.b("pir.shadow_output", y, output_name="y")
+    x = np.array([-np.inf, -0.0, 0.0, -2.0, 4.0, np.inf, np.nan], np.float32)
+    with np.errstate(all="ignore"):
+        assert all(check(kernel, [x]) for kernel in kernels(fused(case.program, single=True)[0]))

@@ -115,6 +115,14 @@ def test_programs_and_what_is_compiled_are_copied(copied: Any) -> None:
     assert again.run.__self__ is not executable
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_a_copy_of_one_native_call_is_one(copied: Any) -> None:
+    """`kthvalue` has a native form only where all operations are decomposed."""
+    program = pirkit.trace(lambda x: pirkit.ops.kthvalue(x, 2)[0], X)
+    assert pirkit.compile(program).native is None
+    assert copied(pirkit.compile(program, require_native=True)).native is not None
+
+
 @pytest.mark.parametrize("make", [pirkit.jit, pirkit.to_static])
 def test_a_function_without_a_name_of_its_own_is_pickled_by_its_function(make: Any) -> None:
     again = pickle.loads(pickle.dumps(make(square_sum, static_argnums=())))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from pirkit.diag.errors import UsageError
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.text import parse_mlir
 from pirkit.frontend.files import load
@@ -145,3 +146,45 @@ def test_the_pass_applies_a_remedy() -> None:
     module = parse_mlir(UNRELATED, "p")
     run_pipeline(module, "fuse{forced=%a+%b}")
     assert sum(op.name == "pir.map_expr" for op in module.walk()) == 1
+
+
+@pytest.mark.parametrize("forced", ["a", "%a+", "%a+%c"])
+def test_a_remedy_names_two_values_of_the_program(forced: str) -> None:
+    with pytest.raises(UsageError, match=r"PK0703.*(no pair|no value %c)"):
+        run_pipeline(parse_mlir(UNRELATED, "p"), f"fuse{{forced={forced}}}")
+
+
+def test_an_op_is_not_forced_together_with_its_own_indices() -> None:
+    """They have to be in memory before the kernel runs: it would read its own result."""
+    index = "tensor<6xi64>"
+    text = f"""
+pir.program @p(%x "x" : tensor<6x4xf32>, %n "n" : {index}) {{
+  %a = pd_op.add(%n, %n) : ({index}, {index}) -> {index}
+  %i = pd_op.multiply(%a, %n) : ({index}, {index}) -> {index}
+  %g = pd_op.gather(%x, %i) {{axis = 0 : i32}} : (tensor<6x4xf32>, {index}) -> tensor<6x4xf32>
+  pir.shadow_output(%g) {{output_name = "g"}} : (tensor<6x4xf32>) -> ()
+}}
+"""
+    for pair in ("%a+%g", "%i+%g"):
+        run_pipeline(parse_mlir(text, "p"), f"fuse{{forced={pair}}}")  # it verifies the result
+
+
+def test_no_remedy_is_told_for_an_op_and_its_own_indices() -> None:
+    """Neither where they have too few loops in common as well."""
+    rows, index = "tensor<64x4096xf32>", "tensor<64xi64>"
+    module = parse_mlir(
+        f"""
+pir.program @p(%x "x" : {rows}) {{
+  %t = pd_op.tanh(%x) : ({rows}) -> {rows}
+  %s = pd_op.max(%t) {{axis = array<i64: 1>, keepdim = false}} : ({rows}) -> tensor<64xf32>
+  %i = pd_op.cast(%s) {{dtype = #pir.dtype<int64>}} : (tensor<64xf32>) -> {index}
+  %g = pd_op.gather(%t, %i) {{axis = 0 : i32}} : ({rows}, {index}) -> {rows}
+  pir.shadow_output(%g) {{output_name = "g"}} : ({rows}) -> ()
+}}
+""",
+        "p",
+    )
+    for first in "tsi":
+        told = why_not_fused(module, first, "g")
+        assert "have to be stored first" in told
+        assert "remedy" not in told

@@ -53,6 +53,13 @@ def test_the_argument() -> None:
     assert "pd_op.mean" not in ops_of(prim=True, prim_keep=["softmax"])
 
 
+@pytest.mark.parametrize("keep", ["softmax", ["sofmax"], [""], [3], ["softmax,only=gelu"]])
+@pytest.mark.parametrize("prim", [True, False])
+def test_the_argument_names_ops(keep: Any, prim: bool) -> None:
+    with pytest.raises(UsageError, match=r"PK0701.*`prim_keep`"):
+        ops_of(prim=prim, prim_keep=keep)
+
+
 def test_what_is_kept_is_kept_by_what_fuses_too() -> None:
     found = ops_of(prim=True, prim_keep=["softmax"], pipeline="@default")
     assert found == {"pd_op.softmax", "pir.map_expr"}

@@ -93,3 +93,17 @@ def test_constants_beside_rows_in_lanes_are_of_their_type() -> None:
     found = pirkit.compile(program, batch_lanes=True)(**inputs)
     assert found["odd"] == want["odd"] == 2**53 + 5
     assert found["nan"] == want["nan"]
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 2), (4, 1), (4, 2)])
+def test_constants_of_zeros_keep_their_signs_beside_rows(shape: tuple[int, ...]) -> None:
+    """0.0 equals -0.0: what differs by the sign is neither one number nor one column."""
+    b = pirkit.ProgramBuilder()
+    x = b.exp(b.input("x", (4, 2), "float32"))
+    zeros = (0.0, 1.0, -0.0, 1.0) if shape == (4, 2) else (0.0, -0.0)
+    values = tuple(np.resize(zeros, shape).ravel().tolist())
+    b.output("y", x / b.assign_value(shape=shape, dtype="float32", values=values))
+    program, inputs = b.finish(), {"x": np.ones((4, 2), "f4")}
+    want = pirkit.compile(program, backend="reference")(**inputs)["y"]
+    found = pirkit.compile(program, batch_lanes=True)(**inputs)["y"]
+    np.testing.assert_allclose(found, want, rtol=1e-6)

@@ -85,3 +85,4 @@ def test_columns_that_lie_side_by_side_move_together() -> None:
         (6, 1, 0, 1),
         (7, 0, 1, 1),
     ]
+    assert [count for *_, count in runs([(-1, 0.0), (-1, -0.0), (-1, -0.0)])] == [1, 2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.declared_types import mismatched_values
 from pirkit.analysis.execution_order import operations
+from pirkit.diag.errors import UsageError
 from pirkit.diag.span import lines_of
 from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.dialect.map_expr.tiling import Untiled
@@ -28,7 +30,7 @@ from pirkit.lowering.fusion.kernel_order import Cycle, in_order, lists_read_by, 
 from pirkit.lowering.fusion.native_filter import drop_non_native
 from pirkit.lowering.fusion.partition import partition
 from pirkit.lowering.fusion.reshape_aliases import alias_reshapes
-from pirkit.lowering.fusion.value_names import named_ops
+from pirkit.lowering.fusion.value_names import named_ops, names_of
 from pirkit.lowering.native_fused import why_not_native
 from pirkit.passes.base import EnoughRewrites, Pass, PassContext, Stats, option
 from pirkit.passes.cost_model import Cost, slower_ns
@@ -234,7 +236,14 @@ class FusePass(Pass):
     forced: tuple[str, ...] = option((), "pairs `%a+%b` to put into one kernel at any cost")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
-        pairs = [tuple(p.replace("%", "").split("+", 1)) for p in self.forced]
+        pairs = [_pair(text) for text in self.forced]
+        for name in chain(*pairs):
+            if not any(name in names_of(p).values() for p in ctx.programs(module)):
+                raise UsageError(
+                    f"the program has no value %{name}",
+                    code="PK0703",
+                    help="names are those of the program that the pass gets: `--print before:fuse`",
+                )
         for program in ctx.programs(module):
             writer, storage = first_write(program), storage_of(program)
             if writer is not None:
@@ -299,6 +308,10 @@ class FusePass(Pass):
                 allowed -= 1
 
     def fuse(self, ctx: PassContext, found: Fused, block: Block, order: _Order) -> None:
+        """Report the decision for a block, and rewrite the block in this order.
+
+        Raises EnoughRewrites after the last kernel that bisection allows.
+        """
         # a refusal of several pairs is reported once
         for refusal in {id(r): r for r in found.partition.refusals.values()}.values():
             ctx.remark("missed", str(refusal), refusal.ops[1])
@@ -333,6 +346,15 @@ class FusePass(Pass):
         ctx.current = None
         if order.stops:
             raise EnoughRewrites
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """The names in ``%a+%b``. Raises UsageError (PK0703) for anything else."""
+    first, plus, second = text.replace("%", "").partition("+")
+    if not (first and plus and second):
+        message = f"`{text}` is no pair of values"
+        raise UsageError(message, code="PK0703", help="write `fuse{forced=%a+%b}`")
+    return first, second
 
 
 def _bytes(unit: Unit) -> int:

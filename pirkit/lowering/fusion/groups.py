@@ -57,8 +57,8 @@ class Group(Struct, eq=False):
     copies: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
     """Values that belong to other kernels and that this one recomputes for its own use."""
     places: set[SSAValue] = field(default_factory=set[SSAValue])
-    """Values that decide where its ops read others: they are stored, none of its ops computes one.
-    """
+    """Values that its ops use as indices. They have to be in memory before the kernel runs, so none
+    of its own ops computes one."""
     loops: Loops = field(default_factory=Loops)
     tiles: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     """Tiled values, each with the additions per element that its tile saves."""
@@ -105,7 +105,7 @@ class Group(Struct, eq=False):
         self.ceiling = min(self.ceiling, other.ceiling)
 
     def computes_places_of(self, other: Group) -> bool:
-        """Whether it computes what decides where ops of another group read."""
+        """Whether it computes a value that ops of another group use as indices."""
         return not other.places.isdisjoint(self.units)
 
 

@@ -40,10 +40,14 @@ def join_neighbours(parts: Partition, policy: Policy) -> None:
 
 
 def join_pairs(parts: Partition, pairs: Iterable[Pair]) -> None:
-    """Join the kernels of pairs of ops regardless of cost, unless that creates a cycle."""
+    """Join the kernels of pairs of ops regardless of cost, unless that creates a cycle, or a kernel
+    that computes its own indices.
+    """
     for first, second in pairs:
         one, other = parts.of.get(first), parts.of.get(second)
         if one is None or other is None or one is other or between(parts, one, other):
+            continue
+        if one.computes_places_of(other) or other.computes_places_of(one):
             continue
         loops = _common(one, other) or Loops({}, {**other.loops.rows, **one.loops.rows})
         _unite(parts, one, other, loops)

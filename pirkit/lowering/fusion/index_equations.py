@@ -64,8 +64,9 @@ class Unit(Struct, frozen=True, eq=False, dict=True):
     )
 
     def reads_at(self, index: Index) -> tuple[Index, ...]:
-        """For each of `reads`, what the element of the result at ``index`` reads; it is held, as
-        each op that may join a kernel asks for the members that it reads.
+        """For each of `reads`, the index that the element of the result at ``index`` reads.
+
+        The answer is cached, as each op that may join a kernel asks the members that it reads.
         """
         found = self._reads_at.get(index)
         if found is None:

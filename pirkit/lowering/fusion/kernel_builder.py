@@ -330,6 +330,7 @@ class _Builder:
         return None if self.is_stored(unit, index) else unit
 
     def is_stored(self, unit: Unit, index: Index) -> bool:
+        """Whether the statement that is being built loads an element instead of inlining its op."""
         held = unit.result in self.places
         if held and unit.result in self.tiles:
             return permutes(self.reader, index, unit.meta.shape)
@@ -418,6 +419,7 @@ class _Builder:
         return len(self.inputs) > count
 
     def kernel(self, name: str, outputs: Sequence[SSAValue]) -> MapExpr:
+        """The kernel of all statements, whose materialized values are numbered after its inputs."""
         count = len(self.inputs)
         metas = tuple([cast(TensorMeta, self.equations.shapes.named(v)) for v in self.inputs])
         done = [s.with_sources(lambda k: k if k >= 0 else count - 1 - k) for s in self.statements]

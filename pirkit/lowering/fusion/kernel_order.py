@@ -19,8 +19,8 @@ class Cycle(InternalError):
     """Kernels and ops wait for each other.
 
     A kernel computes its sizes from its inputs, so partitioning ignores the operands that hold the
-    shape of a result. They order the op again if its kernel is not made, or if another kernel knows
-    these sizes.
+    shape of a result. The op has to wait for them after all if its kernel is not made, or if the
+    sizes come from the result of another kernel.
     """
 
     def __init__(self, items: Sequence[Operation | Generated]) -> None:

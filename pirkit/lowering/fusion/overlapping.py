@@ -27,8 +27,8 @@ from pirkit.runtime.meta import TensorMeta
 _OFTEN = 1.5
 """Reads per element from which windows count as overlapping; padding alone stays below."""
 BROADCAST_SHARE: Final = 3
-"""A stored value is read in the order of its elements where it is broadcast, which costs less than
-strided windows do: this part of the limit of recomputation holds."""
+"""A value that is broadcast is stored if recomputing it costs more than the limit divided by this
+number: it is then read in the order of its elements, which costs less than strided windows do."""
 
 _NEAR: Final = 64
 """Ops before a concatenation that are searched for lookups: with a limit, fusion stays linear in
@@ -121,7 +121,7 @@ def shifts_of(unit: Unit, found: Equations) -> dict[SSAValue, Overlap]:
 
 
 def _shifts(unit: Unit, source: Unit) -> bool:
-    """Whether an op moves elements in another way than by reordering or repeating axes."""
+    """Whether an op reads a part of a value, or reads it at other positions along an axis."""
     if unit.computes or len(unit.tensors) != 1 or _size(unit) > _size(source):
         return False
     here = [e for r in unit.reads for e in r.index if not e.is_constant]
@@ -129,7 +129,9 @@ def _shifts(unit: Unit, source: Unit) -> bool:
 
 
 def _moved(value: SSAValue, found: Equations) -> tuple[Unit | None, tuple[Unit, ...]]:
-    """The op that computes a value's elements, None if no kernel can; the ops that move them."""
+    """The op that computes a value's elements, or None if no kernel can recompute them, and the ops
+    that move them, the first one first.
+    """
     moves: list[Unit] = []
     source = found.unit_of(value)
     while source is not None and not source.computes:

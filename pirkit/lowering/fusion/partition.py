@@ -107,6 +107,7 @@ class _Partitioner:
                 self.is_read(free.tensors, level, by)
 
     def place(self, unit: Unit) -> None:
+        """Let an op join the kernels of its operands, or start a new one, and note why."""
         broadcasts = self.broadcasts(unit)
         moves = [u for o in broadcasts.values() for u in o.moves]
         stored = {self.at(o.value.result) for o in broadcasts.values()}
@@ -215,6 +216,7 @@ class _Partitioner:
                 group.inputs[value] = None
 
     def enter(self, unit: Unit, group: Group, joined: JoinedLoops) -> None:
+        """Add an op to a group, which gets the loops that were solved for it."""
         group.units[unit.result] = unit
         self.reads(unit, group)
         group.loops.extents = joined.extents
@@ -230,6 +232,18 @@ class _Partitioner:
         members = groups[0].units
         if len(groups) > 1:
             members = {v: u for g in groups for v, u in g.units.items()}
+        # No option allows this: values that are indices must be complete before any is looked up.
+        places = {r.source for r in unit.reads if r.decides}
+        if len(groups) > 1:
+            places.update(*(g.places for g in groups))
+        decides = next((members[v] for v in places if v in members), None)
+        if decides is not None:
+            reason = "its elements decide where others are read: they have to be stored first"
+            return Refusal("stage", (decides.op, unit.op), reason)
+        sink = next((members[v] for v in unit.tensors if v in members and members[v].is_sink), None)
+        if sink is not None:
+            reason = "it writes at data-dependent indices: what reads it waits until all is written"
+            return Refusal("stage", (sink.op, unit.op), reason)
         joined: JoinedLoops | None = None
         materialized: _Materialized | None = None
         if not any((members[v].op, unit.op) in self.forced for v in unit.tensors if v in members):
@@ -250,18 +264,6 @@ class _Partitioner:
                 joined = _serialized(unit, groups, joined)
             if joined is None:
                 return refusal
-        # values that are used as indices must be complete before any element is addressed
-        places = {r.source for r in unit.reads if r.decides}
-        if len(groups) > 1:
-            places.update(*(g.places for g in groups))
-        decides = next((members[v] for v in places if v in members), None)
-        if decides is not None:
-            reason = "its elements decide where others are read: they have to be stored first"
-            return Refusal("stage", (decides.op, unit.op), reason)
-        sink = next((members[v] for v in unit.tensors if v in members and members[v].is_sink), None)
-        if sink is not None:
-            reason = "it writes at data-dependent indices: what reads it waits until all is written"
-            return Refusal("stage", (sink.op, unit.op), reason)
         joined = joined or solve(unit, [g.loops for g in groups], members)
         group = self.merged(groups, joined, level)
         group.tiles = {} if materialized is None else materialized.tiles
@@ -273,6 +275,7 @@ class _Partitioner:
         return None
 
     def merged(self, groups: list[Group], joined: JoinedLoops, level: int) -> Group:
+        """One group on a level with all ops of some groups, with their loops under common names."""
         into = max(groups, key=lambda g: len(g.units))
         into.level = level
         for group in groups:
@@ -285,6 +288,7 @@ class _Partitioner:
         return into
 
     def limits(self, unit: Unit, groups: list[Group]) -> Refusal | None:
+        """The refusal of an op with which the kernel would exceed a limit of the policy."""
         held = [*(v for g in groups for v in g.inputs), *unit.tensors]
         inputs = {v for v in held if not any(v in g.units for g in groups)}
         count = 1 + sum(len(g.units) for g in groups)
@@ -371,6 +375,7 @@ class _Partitioner:
         )  # fmt: skip
 
     def serial(self, unit: Unit, groups: list[Group], joined: JoinedLoops) -> Refusal | None:
+        """The refusal of an op that would leave too few iterations of common loops for threads."""
         parallel_iterations = elements(joined.extents.values())
         before = max((g.loops.parallel_iterations for g in groups if g.loops.rows), default=0)
         own = elements(unit.meta.shape) if unit.is_reduction else 0

@@ -27,8 +27,8 @@ def again(
 
     They cost at most ``most`` additions per element and read fewer bytes than the value has, not
     counting what the kernel reads anyway (``held``). If nobody else reads the value, up to 2.25
-    times its bytes are allowed, as it is then neither written nor waited for. What decides where
-    an op of the kernel reads is stored, so that none of them is computed again.
+    times its bytes are allowed, as it is then neither written nor waited for. Values that ops of
+    the kernel use as indices have to be stored, so none of these is recomputed.
     """
     made: dict[SSAValue, Unit] = {}
     decide = group.places | _deciding([unit])

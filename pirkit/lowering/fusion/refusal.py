@@ -17,6 +17,7 @@ from pirkit.lowering.fusion.index_conflicts import Derivation, Step
 KINDS: Final = (
     "opaque", "index-conflict", "stage", "cost", "limit", "cycle", "alias", "guard",
 )  # fmt: skip
+"""The kinds of refusals; docs/fusion.md says what each means."""
 
 
 class Refusal(Struct, frozen=True):

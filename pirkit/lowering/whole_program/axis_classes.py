@@ -44,7 +44,7 @@ class AxisClasses:
     def batch(self) -> list[Axis]:
         """The batch axes: the class with most elements, and the row axes of other matmul results.
 
-        They occur only as leading axes. Raises NotNativeError if no class does.
+        None of them is an axis of any value but its first. Raises NotNativeError if every class is.
         """
         worth: dict[Axis, int] = defaultdict(int)
         values = {*self.graph.inputs, *self.graph.tables, *(op.out for op in self.graph.ops)}

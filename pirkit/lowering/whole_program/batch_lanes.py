@@ -42,9 +42,10 @@ _MAX_INPUT_COLUMNS: Final = 4096
 """Largest number of elements of multi-column inputs and results of a program with few others: their
 strided column accesses cost more than vectorizing along the columns."""
 _MIN_WITHIN: Final = 6
-"""Elements that a program with matmuls computes in between, for each such element, to be worth the
-access. A linear layer of 30 to 20 took 2.1 times as long in lanes as by kernels, two of 30 to 32 to
-10 1.5 times (twice their inputs in between), a step of training of 64-64-64-10 as long (11 times).
+"""Elements that a program with matmuls has to compute in between, for each element of these inputs
+and results, to outweigh the strided accesses. A linear layer of 30 to 20 took 2.1 times as long in
+lanes as by kernels, two of 30 to 32 to 10 1.5 times (twice their inputs in between), a step of
+training of 64-64-64-10 as long (11 times).
 """
 _MAX_STAGED_COLUMNS: Final = 64
 """Largest number of columns of a matmul in stages. Rows between stages leave the cache as they do

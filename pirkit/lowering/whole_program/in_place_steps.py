@@ -18,10 +18,11 @@ from pirkit.runtime.native.function import Control
 def write_in_place(made: SequenceBuilder, results: Sequence[int], apart: AbstractSet[int]) -> None:
     """Give buffers that die at an elementwise step the name of one that it makes.
 
-    ``results`` keep their names. Those in ``apart`` may share the array of an input, as long as
-    the step that makes them comes after the last one that reads it: only a copy to them is left
-    out, since a result that is then written too early is copied to such an array instead. Programs
-    with branches and loops stay as they are.
+    ``results`` keep their names. Those in ``apart`` may share the array of an input, as the step
+    that makes them comes after the last one that reads it. A value that becomes one buffer with
+    such a result is written earlier, and the result can then share no array: it is copied to that
+    of the input. So this pays only if it leaves out a copy. Programs with branches and loops stay
+    as they are.
     """
     if any(isinstance(function, Control) for function, _ in made.steps):
         return

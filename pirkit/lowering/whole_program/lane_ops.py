@@ -64,6 +64,8 @@ def _scale(b: Builder, op: Op, given: Typed, contracts: bool) -> Value:
 def _pow(b: Builder, op: Op, given: Typed, contracts: bool) -> Value:
     x, kind = given
     exponent = float(op.attrs["y"])
+    if exponent == 0.5:  # as in numpy: NaN at -inf and -0.0 at -0.0, unlike other powers
+        return TABLE["sqrt"](b, [given], kind)
     if exponent not in _POWERS:
         return TABLE["elementwise_pow"](b, [given, (b.like(x, exponent), kind)], kind)
     base = b.div(b.like(x, 1.0), x) if exponent < 0 else x

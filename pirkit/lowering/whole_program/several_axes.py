@@ -387,7 +387,8 @@ def runs(columns: Sequence[tuple[int, float]]) -> Iterator[tuple[int, int, float
     while start < len(columns):
         arg, first = columns[start]
         end = start + 1
-        while end < len(columns) and columns[end] == (
+        # by spelling: 0.0 equals -0.0
+        while end < len(columns) and repr(columns[end]) == repr(
             (arg, first) if arg == -1 else (arg, first + end - start)
         ):
             end += 1

@@ -32,8 +32,8 @@ from pirkit.runtime.plan import Call
 
 _TYPES: Final = (dt.float32, dt.float64, dt.int32, dt.int64)
 _PAIRS: Final = 1 << 16
-"""At most so many pairs are compared, which takes about 17 us: a call of the library has that much
-overhead, but sorts each row in a quarter of the time."""
+"""At most so many pairs are compared, which takes about 17 us. A call of the library has that much
+overhead, but takes a quarter of the time for the rows themselves."""
 _SHORT: Final = 16
 """Rows of up to so many elements are sorted by comparisons, however many rows there are."""
 

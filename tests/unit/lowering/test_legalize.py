@@ -15,9 +15,11 @@ from pirkit.lowering.legalize import legalized
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.passes import run_pipeline
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.binding import Binding
 from pirkit.runtime.device import HostDevice
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.fallback import FALLBACKS
+from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.plan import Call, instructions
 from pirkit.runtime.registry import CPU, Backend, Registry
 from tests.execution import parsed
@@ -66,12 +68,38 @@ def test_an_op_whose_parts_have_no_kernel_either_falls_back_whole() -> None:
     assert legalized(held, accelerated("pd_op.sigmoid")) is held
 
 
+@pytest.mark.parametrize("first", ["true", "false"])
+def test_each_op_is_decomposed_by_its_own_attributes(first: str) -> None:
+    """Only the approximate form has parts with kernels, whichever of the two comes first."""
+    others = {"true": "false", "false": "true"}
+    calls = [f"pd_op.gelu(%x) {{approximate = {a}}} : ({F}) -> {F}" for a in (first, others[first])]
+    held = program(f"""%y = {calls[0]}
+        %z = {calls[1]}
+        pir.shadow_output(%y) {{output_name = "y"}} : ({F}) -> ()
+        pir.shadow_output(%z) {{output_name = "z"}} : ({F}) -> ()""")
+    parts = ("multiply", "scale", "add", "tanh", "full")
+    found = names(legalized(held, accelerated(*(f"pd_op.{name}" for name in parts))))
+    assert found.count("pd_op.gelu") == found.count("pd_op.tanh") == 1
+    assert "pd_op.erf" not in found
+
+
 def test_without_fallback_it_is_taken_apart_as_far_as_it_goes() -> None:
     held = program(SILU)
     found = legalized(held, accelerated("pd_op.sigmoid", falls_back=False))
     assert names(found) == ["pd_op.sigmoid", "pd_op.multiply"]
     with pytest.raises(UnsupportedError, match=r"`pd_op\.multiply` has no kernel"):
         write_plan(held, library=accelerated("pd_op.sigmoid", falls_back=False))
+
+
+@pytest.mark.filterwarnings("ignore:.*runs on the CPU")
+def test_the_parts_of_an_op_that_falls_back_have_kernels_of_the_cpu() -> None:
+    library = accelerated("pd_op.multiply")
+    library.choices("pd_op.multiply", dt.float32, {})  # remembered, for the accelerator alone
+    x, meta = np.array([0.5, -0.25], np.float32), TensorMeta((2,), dt.float32)
+    *_, last = library.choices("pd_op.tanh_grad", dt.float32, {})
+    step = last.kernel(Binding((meta, meta), (meta,), {}, "pd_op.tanh_grad"))
+    assert step is not None
+    np.testing.assert_allclose(step(x, x)[0], x * (1 - x * x), rtol=1e-6)
 
 
 def test_a_gradient_op_runs_without_a_kernel_and_tells_what_its_parts_are_of() -> None:

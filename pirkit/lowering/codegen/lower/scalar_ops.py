@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -147,7 +148,11 @@ def _power(
         case 0.5:
             return lines.compute("sqrt", [x], dtype)
         case -0.5:
-            return lines.compute("rsqrt", [x], dtype)
+            # A power has no sign at -0.0 and is 0 at -inf, where a root is -inf and NaN.
+            unsigned = lines.compute("add", [x, lines.constant(0.0, dtype)], dtype)
+            least = lines.compute("equal", [x, lines.constant(-inf, dtype)], dt.bool_)
+            root = lines.compute("rsqrt", [unsigned], dtype)
+            return lines.compute("where", [least, lines.constant(0.0, dtype), root], dtype)
         case _:
             return lines.compute("elementwise_pow", [x, lines.constant(exponent, dtype)], dtype)
 
