@@ -109,3 +109,18 @@ def test_the_series_of_a_spectral_function() -> None:
 
 def along(f: Callable[[Any], Any], v: Array) -> Callable[[Any], Any]:
     return lambda x: pirkit.jvp(f, (x,), (v,))[1]
+
+
+@pytest.mark.parametrize("z", [-2 + 0.5j, -1.5 - 0.7j, 1.5 + 0.5j, 0.3 - 2j, -0.2 + 0.1j])
+@pytest.mark.parametrize("name", ["acosh", "asinh", "atanh", "acos", "asin", "atan", "log1p"])
+def test_inverse_functions_in_all_quadrants(name: str, z: complex) -> None:
+    """Derivatives of both modes are those of Cauchy's integral formula around the point."""
+    f, at = getattr(ops, name), np.array([z])
+    circle = 0.05 * np.exp(2j * np.pi * np.arange(16) / 16)
+    values = np.asarray(f(z + circle))
+    want = [np.mean(values / circle**k) * k for k in (1, 2)]
+    one, zero = np.ones(1, complex), np.zeros(1, complex)
+    found = pirkit.jet(f, (at,), ((one, zero),))[1]
+    np.testing.assert_allclose(np.ravel(found), want, rtol=1e-9)
+    slope = pirkit.grad(lambda x: ops.real(f(x)).sum())(at)
+    np.testing.assert_allclose(np.conj(np.asarray(slope)), want[:1], rtol=1e-9)
