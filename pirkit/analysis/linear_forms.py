@@ -116,6 +116,8 @@ class Forms(Struct):
             return
         target = op.operands[0]
         for variable, result in zip(op.operands[2:], op.results, strict=True):
+            if _is_complex(variable):  # its gradient has two parts, of which a series has one
+                continue
             # All elements move together where each depends on its own: as rows they would have a
             # direction for each column, and mixed derivatives of these.
             rank = len(shape_of(variable))
@@ -277,6 +279,10 @@ class Forms(Struct):
                 known = known[0]
         factors = np.broadcast_to(known, form.elements.shape)
         return scaled(form, 1.0 / factors if divides else factors)
+
+
+def _is_complex(value: SSAValue) -> bool:
+    return cast(TensorMeta, meta_of(value.type)).dtype.is_complex
 
 
 def _sum(forms: Forms, op: PirOp) -> Form | None:
