@@ -140,10 +140,18 @@ def _constant_slot(
         if kind == "intarray":
             return constant_array(value)
         number = constant_scalar(value)
-        return int(number) if kind in INT_KINDS and number is not None else number
+        return _whole(slot, number) if kind in INT_KINDS and number is not None else number
     if slot.name in properties:
         return decode(kind, properties[slot.name])
     return None if slot.default is REQUIRED else default_value(kind, slot.default)
+
+
+def _whole(slot: Operand, number: Any) -> int:
+    """A number as an integer, as C converts it. Raises ConstraintError for infinities and NaN."""
+    try:
+        return int(number)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ConstraintError("arguments", f"`{slot.name}` is {number}, no integer") from error
 
 
 def constant_array(value: SSAValue) -> Constant:
