@@ -210,7 +210,9 @@ def fill_value(value: SSAValue) -> Constant:
 
 
 def constant_scalar(value: SSAValue) -> Constant:
-    """The number in a one-element value, or None if the program does not determine it."""
+    """The number that a value is full of, or its only element; None if the program does not
+    determine it.
+    """
     owner = value.owner
     if not isinstance(owner, Operation):
         return None

@@ -161,7 +161,7 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.unpool", "pd_op.unpool3d")
 def _(c: OpCall) -> Value:
-    """Elements are written to zeros, by number; none counts from the end."""
+    """Elements are written into zeros at their flat indices; a negative index is refused."""
     b, x, spaces = c.b, c.x, c.x.rank - 2
     n, channels = sizes_of(b, x)[:2]
     size = c.output_size

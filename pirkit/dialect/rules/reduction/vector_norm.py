@@ -97,7 +97,7 @@ def _(c: OpCall, g: Value) -> Value:
 
 @decompose("pd_op.clip_by_norm")
 def _(c: OpCall) -> Value:
-    """By ``max_norm`` over the norm, which is not less: what is short enough is divided exactly."""
+    """``x * (max_norm / max(norm, max_norm))``: the factor of a short vector is exactly 1."""
     b, x = c.b, c.b.wide(c.x)
     norm = euclidean(b, x, tuple(range(x.rank)))
     most = b.const(c.max_norm, x.dtype)

@@ -170,8 +170,8 @@ def _shifted(_: OpCall, x: Series) -> Series:
 
 
 def _of_acosh(c: OpCall, x: Series) -> Series:
-    """``1 / sqrt(x * x - 1)``; of complex numbers by the roots of both factors, as the derivative in
-    `rules/elementwise` is.
+    """``1 / sqrt(x * x - 1)``; of complex numbers by the roots of both factors, as in
+    `rules/elementwise`.
     """
     if not c.x.dtype.is_complex:
         return _power_of(_around(-1, 1), -0.5)(c, x)
