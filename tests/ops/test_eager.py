@@ -188,3 +188,12 @@ def test_names() -> None:
     with pytest.raises(AttributeError, match="did you mean"):
         ops.scal  # noqa: B018
     assert find("pd_op.scale").doc in ops.scale.__doc__
+
+
+def test_a_label_that_is_nan_shows_in_the_divergence() -> None:
+    """As in Paddle, where only a label of 0 or less has no loss."""
+    x, label = np.zeros(4, np.float32), np.array([np.nan, 1.0, 0.0, -1.0], np.float32)
+    wanted = [np.nan, 0.0, 0.0, 0.0]
+    np.testing.assert_array_equal(ops.kldiv_loss(x, label, reduction="none"), wanted)
+    step = pirkit.jit(lambda x, label: ops.kldiv_loss(x, label, reduction="none"))
+    np.testing.assert_array_equal(step(x, label), wanted)
