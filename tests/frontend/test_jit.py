@@ -609,5 +609,5 @@ def test_factors_that_follow_each_other(dtype: str, x: float, factors: tuple[flo
 
     given = np.array([x], dtype)
     found, want = np.asarray(pirkit.jit(scaled)(given)), scaled(given)
-    np.testing.assert_allclose(found, want, rtol=2 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(found, want, rtol=2 * float(np.finfo(dtype).eps))
     np.testing.assert_array_equal(np.signbit(found), np.signbit(want))
