@@ -23,7 +23,7 @@ from pirkit.runtime.convert import rounded
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 
 Rule = Callable[..., Any]
-RULE_FAULTS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
+RULE_FAULTS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Exceptions that Python raises if a rule computes with arguments that do not fit together."""
 Constant = Any
 """A Python number, a tuple of numbers with None for unknown elements, or None if unknown."""
@@ -115,15 +115,23 @@ def infer_metas(
             f"the operands and attributes of `{definition.name}` do not fit together: "
             f"{type(error).__name__}: {error}"
         )
+        if isinstance(error, AttributeError):  # of None, which stands for `Undefined`
+            message = _untyped(definition)
         raise ConstraintError("arguments", message) from error
     check_element_types(definition, tensors)  # the op's own constraints say more
     results = cast("tuple[Meta | None, ...]", found if isinstance(found, tuple) else (found,))
     for meta in results:
+        if isinstance(meta, TensorMeta) and cast(Any, meta.dtype) is None:
+            raise ConstraintError("arguments", _untyped(definition))
         if isinstance(meta, TensorMeta) and min(meta.shape, default=0) < UNKNOWN:
             raise ConstraintError(
                 "arguments", f"a result of `{definition.name}` would have the shape {meta.shape}"
             )
     return results
+
+
+def _untyped(definition: OpDef) -> str:
+    return f"the element type of a result of `{definition.name}` is undefined"
 
 
 @lru_cache(maxsize=4096)
