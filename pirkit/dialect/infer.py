@@ -111,13 +111,7 @@ def infer_metas(
     try:
         found = rule(*tensors, **keywords)
     except RULE_FAULTS as error:
-        message = (
-            f"the operands and attributes of `{definition.name}` do not fit together: "
-            f"{type(error).__name__}: {error}"
-        )
-        if isinstance(error, AttributeError):  # of None, which stands for `Undefined`
-            message = _untyped(definition)
-        raise ConstraintError("arguments", message) from error
+        raise ConstraintError("arguments", _why(definition, tensors, keywords, error)) from error
     check_element_types(definition, tensors)  # the op's own constraints say more
     results = cast("tuple[Meta | None, ...]", found if isinstance(found, tuple) else (found,))
     for meta in results:
@@ -128,6 +122,22 @@ def infer_metas(
                 "arguments", f"a result of `{definition.name}` would have the shape {meta.shape}"
             )
     return results
+
+
+def _why(
+    definition: OpDef, tensors: Sequence[Meta | None], keywords: Mapping[str, Any], error: Exception
+) -> str:
+    """Why a rule cannot follow a call."""
+    held = error.obj if isinstance(error, AttributeError) else definition
+    names = [slot.name for slot in definition.operands if slot.kind is None]
+    for name, meta in zip(names, tensors, strict=False):
+        if meta is held and not isinstance(meta, TensorMeta | None):
+            return f"`{name}` of `{definition.name}` is no tensor but {meta}"
+    kinds = definition.attr_kinds
+    if held is None and None in [v for k, v in keywords.items() if kinds.get(k) == "dtype"]:
+        return _untyped(definition)
+    fault = f"{type(error).__name__}: {error}"
+    return f"the operands and attributes of `{definition.name}` do not fit together: {fault}"
 
 
 def _untyped(definition: OpDef) -> str:

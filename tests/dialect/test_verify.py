@@ -84,6 +84,12 @@ def refused(body: str) -> PirkitError:
          "PK0203", "not one bool"),
         ("%1 = pd_op.full() {value = 1.0 : f64, shape = array<i64>, dtype = #pir.dtype<Undefined>}"
          " : () -> tensor<f32>", "PK0203", "the element type of a result of `pd_op.full` is"),
+        ("%l = pir.combine(%x) : (tensor<2x3xf32>) -> !pir.vec<tensor<2x3xf32>>\n"
+         "%1 = pd_op.exp(%l) : (!pir.vec<tensor<2x3xf32>>) -> tensor<2x3xf32>",
+         "PK0203", "`x` of `pd_op.exp` is no tensor but "),
+        ("%s, %i, %o = pir.stack_create() : () -> (!pir.stack, !pir.inlet, !pir.outlet)\n"
+         "%1 = pd_op.exp(%s) : (!pir.stack) -> tensor<2x3xf32>",
+         "PK0203", "`x` of `pd_op.exp` is no tensor but "),
         ("%1 = pd_op.arange(%c, %c, %c) {dtype = #pir.dtype<Undefined>}"
          " : (tensor<i1>, tensor<i1>, tensor<i1>) -> tensor<?xi64>",
          "PK0203", "the element type of a result of `pd_op.arange` is"),
