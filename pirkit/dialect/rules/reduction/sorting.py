@@ -100,7 +100,7 @@ def _(c: OpCall) -> tuple[Value, Value]:
 def _between(b: Builder, low: Value, high: Value) -> Value:
     """The mean of two values; that of integers is truncated."""
     if low.dtype.is_float:
-        return (low + high) * 0.5
+        return b.cast((b.wide(low) + b.wide(high)) * 0.5, low.dtype)
     wide = (b.cast(low, dt.float64) + b.cast(high, dt.float64)) * 0.5
     return b.cast(b.trunc(wide), low.dtype)
 
