@@ -123,7 +123,7 @@ def _with_index(c: OpCall, every: Sequence[Windows]) -> tuple[Value, Value]:
 )  # fmt: skip
 def _(c: OpCall, g: Value | None, _mask: None = None) -> Value | None:
     """The cotangent of a window goes to the element that its index names."""
-    if g is None:
+    if g is None or 0 in c.x.shape:
         return None
     b, sizes = c.b, sizes_of(c.b, c.x)
     lines = [*sizes[:2], reduce(partial(product, b), sizes[2:])]
