@@ -117,6 +117,8 @@ class Forms(Struct):
             return
         target = op.operands[0]
         for variable, result in zip(op.operands[2:], op.results, strict=True):
+            if _is_complex(variable):  # its gradient has two parts, of which a series has one
+                continue
             # All elements move together where each depends on its own: as rows they would have a
             # direction for each column, and mixed derivatives of these.
             rank = len(shape_of(variable))
@@ -251,6 +253,14 @@ class Forms(Struct):
     def sum_of(self, op: PirOp, sign: float) -> Form | None:
         """A sum or difference of two tensors of one shape."""
         x, y = op.operands
+        for form, other in ((x, y), (y, x)) if sign == 1 else ((x, y),):
+            # Python's `sum` begins with such a zero
+            if (
+                form in self.of
+                and fill_value(other) == 0
+                and shape_of(op.results[0]) == shape_of(form)
+            ):
+                return self.of[form]
         lead = self.of[x if x in self.of else y].lead
         if shape_of(x) != shape_of(y):
             return None
@@ -282,6 +292,10 @@ class Forms(Struct):
                 known = known[0]
         factors = np.broadcast_to(known, form.elements.shape)
         return scaled(form, 1.0 / factors if divides else factors)
+
+
+def _is_complex(value: SSAValue) -> bool:
+    return cast(TensorMeta, meta_of(value.type)).dtype.is_complex
 
 
 def _sum(forms: Forms, op: PirOp) -> Form | None:

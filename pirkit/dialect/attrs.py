@@ -31,12 +31,13 @@ class _Word(Data[str]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
         with parser.in_angle_brackets():
-            return parser.parse_optional_str_literal() or parser.parse_identifier()
+            found = parser.parse_optional_str_literal()
+            return parser.parse_identifier() if found is None else found
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             word = self.data
-            if word.isidentifier():
+            if word.isascii() and word.isidentifier():
                 printer.print_string(word)
             else:
                 printer.print_string_literal(word)
@@ -129,6 +130,21 @@ def _held(number: int, width: int) -> int:
     return number
 
 
+def _whole(value: Any, width: int) -> int:
+    """An integer of that width. Raises ValueError for a number with a fraction, and for text."""
+    number = int(value)
+    if number != value:
+        raise ValueError("it is no integer")
+    return _held(number, width)
+
+
+def _real(value: Any) -> float:
+    """A real number. Raises TypeError for text that spells one."""
+    if isinstance(value, str):
+        raise TypeError("it is no number")
+    return float(value)
+
+
 def _integer(width: int) -> Kind:
     type_ = mlir.IntegerType(width)
 
@@ -136,7 +152,7 @@ def _integer(width: int) -> Kind:
         return isinstance(a, mlir.IntegerAttr) and cast(Any, a).type == type_
 
     def encode(value: Any) -> Attribute:
-        return mlir.IntegerAttr(_held(int(value), width), type_)
+        return mlir.IntegerAttr(_whole(value, width), type_)
 
     return Kind(
         f"i{width}",
@@ -154,7 +170,7 @@ def _float(name: str, encode: Encode, *types: mlir.Float32Type | mlir.Float64Typ
 
 
 def _double(value: Any) -> Attribute:
-    return mlir.FloatAttr(float(value), mlir.f64)
+    return mlir.FloatAttr(_real(value), mlir.f64)
 
 
 def _single(value: Any) -> Attribute:
@@ -162,7 +178,7 @@ def _single(value: Any) -> Attribute:
 
     Paddle's readers and writers round instead: in Paddle the attribute is a float.
     """
-    number = float(value)
+    number = _real(value)
     held = in_single(number)
     is_same = held == number or held != held
     return mlir.FloatAttr(number, mlir.f32) if is_same else _double(number)
@@ -239,7 +255,7 @@ def _encode_scalar(value: Any) -> Attribute:
         return mlir.IntegerAttr(_held(value, 64), mlir.i64)
     if isinstance(value, complex):
         return ComplexAttr(value)
-    return mlir.FloatAttr(float(value), mlir.f64)
+    return mlir.FloatAttr(_real(value), mlir.f64)
 
 
 def _decode_scalar(attribute: Attribute) -> Any:
@@ -301,7 +317,7 @@ _BOOL: Final = Kind(
     lambda a: isinstance(a, mlir.IntegerAttr) and cast(Any, a).type == mlir.i1,
     lambda a: bool(cast("mlir.IntegerAttr[Any]", a).value.data),
 )
-_I64S: Final = _array("i64[]", mlir.i64, lambda v: _held(int(v), 64))
+_I64S: Final = _array("i64[]", mlir.i64, lambda v: _whole(v, 64))
 
 KINDS: Final[dict[str, Kind]] = {
     "bool": _BOOL,
@@ -318,7 +334,7 @@ KINDS: Final[dict[str, Kind]] = {
     "place": _word("place", _place, PlaceAttr),
     "layout": _word("layout", LayoutAttr, LayoutAttr),
     "bool[]": _array("bool[]", mlir.i1, bool),
-    "i32[]": _array("i32[]", mlir.i32, lambda v: _held(int(v), 32)),
+    "i32[]": _array("i32[]", mlir.i32, lambda v: _whole(v, 32)),
     "i64[]": _I64S,
     "f32[]": _array("f32[]", mlir.f32, float),
     "f64[]": _array("f64[]", mlir.f64, float),

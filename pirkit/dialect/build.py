@@ -17,6 +17,7 @@ from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from keyword import iskeyword
+from math import copysign
 from typing import Any, Final, cast
 
 from xdsl.dialects import builtin as mlir
@@ -243,15 +244,17 @@ class Builder:
         return self(op, left, right) if same is None else self.value(same)
 
     def scaled(self, x: Value, factor: Number) -> Value:
-        """``x * factor``; factors of nested scalings are multiplied."""
+        """``x * factor``; factors of nested scalings are multiplied, if the product neither
+        overflows nor underflows in the element type.
+        """
         if factor == 1:
             return x
         owner = x.ssa.owner
         if isinstance(owner, PirOp) and owner.name == "pd_op.scale" and x.dtype.is_float:
             known = owner.operand_slots[1] is None
-            if known and not owner.attribute("bias"):
-                inner = self.wrap(cast(SSAValue, owner.operand_slots[0]))
-                return self.scaled(inner, owner.attribute("scale") * factor)
+            joined = _product(owner.attribute("scale"), factor, x.dtype) if known else None
+            if joined is not None and not owner.attribute("bias"):
+                return self.scaled(self.wrap(cast(SSAValue, owner.operand_slots[0])), joined)
         return self("pd_op.scale", x, scale=factor)
 
     def power(self, x: Value, exponent: Number) -> Value:
@@ -405,15 +408,30 @@ class Builder:
             self.block, self.before, self._constants = held
 
 
+def _product(one: Number, other: Number, dtype: DType) -> Number | None:
+    """The product of two factors; None where it is no normal number of an element type."""
+    if isinstance(one, complex) or isinstance(other, complex):
+        return None
+    product = one * other
+    if not float(dtype.limits.tiny) <= abs(product) <= float(dtype.limits.max):
+        return None
+    return float(product) if abs(product) >= 1 << 63 else product
+
+
 def _identity(op: str, x: Value, y: Value) -> Value | None:
-    """The operand that a binary op returns unchanged, or None."""
+    """The operand that a binary op returns unchanged, bit by bit, or None.
+
+    Of floats, 0.0 is no such summand: ``-0.0 + 0.0`` is 0.0.
+    """
     if op == "pd_op.multiply":
         for one, other in ((x, y), (y, x)):
             if _is_filled(one, 1) and _broadcasts_to(one, other):
                 return other
-    if op in ("pd_op.add", "pd_op.subtract") and _is_filled(y, 0) and _broadcasts_to(y, x):
+    if op == "pd_op.subtract" and _is_zero(y, 1.0) and _broadcasts_to(y, x):
         return x
-    if op == "pd_op.add" and _is_filled(x, 0) and _broadcasts_to(x, y):
+    if op == "pd_op.add" and _is_zero(y, -1.0) and _broadcasts_to(y, x):
+        return x
+    if op == "pd_op.add" and _is_zero(x, -1.0) and _broadcasts_to(x, y):
         return y
     if op == "pd_op.divide" and _is_filled(y, 1) and _broadcasts_to(y, x):
         return x
@@ -421,15 +439,29 @@ def _identity(op: str, x: Value, y: Value) -> Value | None:
 
 
 def _is_filled(x: Value, number: Number) -> bool:
+    return bool(_filling(x) == number)
+
+
+def _is_zero(x: Value, sign: float) -> bool:
+    """True for a value full of zeros, which have this sign if they have one."""
+    held = _filling(x)
+    if held is None or held != 0:
+        return False
+    parts = (held.real, held.imag) if x.dtype.is_complex else (held,) if x.dtype.is_float else ()
+    return all(copysign(1.0, part) == sign for part in parts)
+
+
+def _filling(x: Value) -> Any:
+    """The number that a value is full of; None for other values."""
     owner = x.ssa.owner
     # the usual case, and fast
     if getattr(owner, "name", "") not in ("pd_op.full", "pd_op.full_like"):
-        return False
+        return None
     assert isinstance(owner, PirOp)
     held = constant_scalar(x.ssa)
     if held is None and "value" in owner.properties:
         held = owner.attribute("value")
-    return bool(held == number)
+    return held
 
 
 def _broadcasts_to(x: Value, other: Value) -> bool:

@@ -23,7 +23,7 @@ from pirkit.runtime.convert import rounded
 from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 
 Rule = Callable[..., Any]
-RULE_FAULTS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
+RULE_FAULTS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Exceptions that Python raises if a rule computes with arguments that do not fit together."""
 Constant = Any
 """A Python number, a tuple of numbers with None for unknown elements, or None if unknown."""
@@ -111,19 +111,37 @@ def infer_metas(
     try:
         found = rule(*tensors, **keywords)
     except RULE_FAULTS as error:
-        message = (
-            f"the operands and attributes of `{definition.name}` do not fit together: "
-            f"{type(error).__name__}: {error}"
-        )
-        raise ConstraintError("arguments", message) from error
+        raise ConstraintError("arguments", _why(definition, tensors, keywords, error)) from error
     check_element_types(definition, tensors)  # the op's own constraints say more
     results = cast("tuple[Meta | None, ...]", found if isinstance(found, tuple) else (found,))
     for meta in results:
+        if isinstance(meta, TensorMeta) and cast(Any, meta.dtype) is None:
+            raise ConstraintError("arguments", _untyped(definition))
         if isinstance(meta, TensorMeta) and min(meta.shape, default=0) < UNKNOWN:
             raise ConstraintError(
                 "arguments", f"a result of `{definition.name}` would have the shape {meta.shape}"
             )
     return results
+
+
+def _why(
+    definition: OpDef, tensors: Sequence[Meta | None], keywords: Mapping[str, Any], error: Exception
+) -> str:
+    """Why a rule cannot follow a call."""
+    held = error.obj if isinstance(error, AttributeError) else definition
+    names = [slot.name for slot in definition.operands if slot.kind is None]
+    for name, meta in zip(names, tensors, strict=False):
+        if meta is held and not isinstance(meta, TensorMeta | None):
+            return f"`{name}` of `{definition.name}` is no tensor but {meta}"
+    kinds = definition.attr_kinds
+    if held is None and None in [v for k, v in keywords.items() if kinds.get(k) == "dtype"]:
+        return _untyped(definition)
+    fault = f"{type(error).__name__}: {error}"
+    return f"the operands and attributes of `{definition.name}` do not fit together: {fault}"
+
+
+def _untyped(definition: OpDef) -> str:
+    return f"the element type of a result of `{definition.name}` is undefined"
 
 
 @lru_cache(maxsize=4096)
@@ -140,10 +158,18 @@ def _constant_slot(
         if kind == "intarray":
             return constant_array(value)
         number = constant_scalar(value)
-        return int(number) if kind in INT_KINDS and number is not None else number
+        return _whole(slot, number) if kind in INT_KINDS and number is not None else number
     if slot.name in properties:
         return decode(kind, properties[slot.name])
     return None if slot.default is REQUIRED else default_value(kind, slot.default)
+
+
+def _whole(slot: Operand, number: Any) -> int:
+    """A number as an integer, as C converts it. Raises ConstraintError for infinities and NaN."""
+    try:
+        return int(number)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ConstraintError("arguments", f"`{slot.name}` is {number}, no integer") from error
 
 
 def constant_array(value: SSAValue) -> Constant:
@@ -202,7 +228,9 @@ def fill_value(value: SSAValue) -> Constant:
 
 
 def constant_scalar(value: SSAValue) -> Constant:
-    """The number in a one-element value, or None if the program does not determine it."""
+    """The number that a value is full of, or its only element; None if the program does not
+    determine it.
+    """
     owner = value.owner
     if not isinstance(owner, Operation):
         return None

@@ -18,9 +18,9 @@ from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.runtime.lazy_numpy import Array
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, eq=False)
 class Program:
-    """A module of programs, with its weights.
+    """A module of programs, with its weights. Two objects are equal only if they are the same one.
 
     ``str(program)`` is its text; ``program.main`` the first program of the module.
     """

@@ -132,7 +132,12 @@ class _Walk:
                 stack.append(_Frame(iter(block.ops), frame.depth + 1, list(block.args), makes))
                 makes = ()
         check("ops", self.count, span_of(self.program))
-        self.retyped.finish()
+        try:
+            self.retyped.finish()
+        except VerifyError as error:
+            if self.found is None:
+                raise
+            self.found.append(error)
 
     def _define(self, frame: _Frame, values: Sequence[SSAValue]) -> None:
         frame.defined.extend(values)

@@ -70,11 +70,27 @@ def test_equal_numbers_of_a_list_are_held_apart() -> None:
 def test_numpy_values_are_taken() -> None:
     assert decode("i64[]", encode("i64[]", list(np.array([1, 2])))) == (1, 2)
     assert decode("scalar", encode("scalar", np.float32(0.5))) == 0.5
+    assert decode("i32", encode("i32", np.float64(3.0))) == 3
 
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    [("i64", "one"), ("i32", 2**31), ("f64", "one"), ("i64[]", 1), ("i32[]", ["a"]), ("str", 1)],
+    [
+        ("i64", "one"),
+        ("i64", "1"),
+        ("i64", 1.5),
+        ("i32", 2**31),
+        ("i32", math.nan),
+        ("i32[]", ["a"]),
+        ("i64[]", 1),
+        ("i64[]", (0.5,)),
+        ("intarray", (0, 2.5)),
+        ("f64", "one"),
+        ("f64", "1.0"),
+        ("f32", "0.5"),
+        ("scalar", "2"),
+        ("str", 1),
+    ],
 )
 def test_value_of_another_kind(kind: str, value: Any) -> None:
     with pytest.raises(VerifyError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -110,3 +111,12 @@ def test_a_number_that_is_an_operand_may_be_no_integer(
     for pipeline in ("", "@default"):
         found = pirkit.compile(pirkit.loads(text), pipeline=pipeline)(x=x)["y"]
         np.testing.assert_array_equal(found, x * factor)
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize(("name", "slot"), [("topk", "k"), ("argmax", "axis"), ("cumsum", "axis")])
+def test_an_integer_that_is_an_operand_is_finite(name: str, slot: str, number: float) -> None:
+    at = next(o.index for o in lookup(f"pd_op.{name}").operands if o.name == slot)
+    operands = [argument(2, 3)] + [None] * (at - 1) + [full(number, dt.float64)]
+    with pytest.raises(ConstraintError, match=f"`{slot}` is -?(inf|nan), no integer"):
+        make(f"pd_op.{name}", operands)

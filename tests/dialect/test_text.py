@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from xdsl.dialects import builtin as mlir
 
 from pirkit.diag.errors import PirkitError
+from pirkit.dialect.attrs import LayoutAttr
 from pirkit.dialect.opdef import OpDef
 from pirkit.dialect.text import parse_mlir, print_mlir
 from pirkit.dialect.verify import verify_module
@@ -134,3 +135,13 @@ def test_damaged_text_is_read_or_refused(data: st.DataObject) -> None:
         return
     again = print_mlir(module)
     assert print_mlir(parse_mlir(again)) == again
+
+
+@pytest.mark.parametrize("word", ["", "NCHW", "größe", "日本", "a b", 'a"b', "1a", "\n"])
+def test_a_word_is_read_as_it_is_printed(word: str) -> None:
+    module = parse_mlir('builtin.module { pir.program @p(%x "x" : tensor<2xf32>) {} }')
+    program = next(iter(module.ops))
+    program.attributes["my.layout"] = LayoutAttr(word)
+    for generic in (False, True):
+        text = print_mlir(module, generic=generic)
+        assert next(iter(parse_mlir(text).ops)).attributes["my.layout"] == LayoutAttr(word)

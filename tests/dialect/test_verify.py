@@ -82,6 +82,17 @@ def refused(body: str) -> PirkitError:
          "^bb0(%a : tensor<2x3xf32>):\n"
          "pir.yield(%x, %a) : (tensor<2x3xf32>, tensor<2x3xf32>) -> ()\n}",
          "PK0203", "not one bool"),
+        ("%1 = pd_op.full() {value = 1.0 : f64, shape = array<i64>, dtype = #pir.dtype<Undefined>}"
+         " : () -> tensor<f32>", "PK0203", "the element type of a result of `pd_op.full` is"),
+        ("%l = pir.combine(%x) : (tensor<2x3xf32>) -> !pir.vec<tensor<2x3xf32>>\n"
+         "%1 = pd_op.exp(%l) : (!pir.vec<tensor<2x3xf32>>) -> tensor<2x3xf32>",
+         "PK0203", "`x` of `pd_op.exp` is no tensor but "),
+        ("%s, %i, %o = pir.stack_create() : () -> (!pir.stack, !pir.inlet, !pir.outlet)\n"
+         "%1 = pd_op.exp(%s) : (!pir.stack) -> tensor<2x3xf32>",
+         "PK0203", "`x` of `pd_op.exp` is no tensor but "),
+        ("%1 = pd_op.arange(%c, %c, %c) {dtype = #pir.dtype<Undefined>}"
+         " : (tensor<i1>, tensor<i1>, tensor<i1>) -> tensor<?xi64>",
+         "PK0203", "the element type of a result of `pd_op.arange` is"),
         ("pd_op.if(%x) : (tensor<2x3xf32>) -> () { pir.yield() : () -> () } else {"
          " pir.yield() : () -> () }", "PK0203", "not one bool"),
     ],
@@ -93,6 +104,20 @@ def test_broken_rule(body: str, code: str, message: str) -> None:
     assert error.span is not None
     assert error.span.file == "main.mlir"
     assert error.span.line > 1
+
+
+def test_errors_are_collected_to_the_end() -> None:
+    """An output reads what the program leaves; programs after an error are checked as well."""
+    first = (
+        'pir.shadow_output(%x) {output_name = "y"} : (tensor<2x3xf32>) -> ()\n'
+        "%1 = pd_op.cast_(%x) {dtype = #pir.dtype<float64>}"
+        " : (tensor<2x3xf32>) -> tensor<2x3xf64>\n}\n"
+    )
+    second = "%1 = pd_op.relu(%x) : (tensor<2x3xf32>) -> tensor<2x4xf32>\n}\n"
+    found: list[PirkitError] = []
+    text = X + first + X.replace("@main", "@other") + second
+    verify_module(parse_mlir(text, "main.mlir"), found)
+    assert [e.code for e in found] == ["PK0208", "PK0202"]
 
 
 def test_constraint_is_quoted() -> None:

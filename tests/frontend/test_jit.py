@@ -571,3 +571,43 @@ def test_arrays_that_are_transposed_take_no_slow_call(
     for _ in range(3):
         np.testing.assert_array_equal(step(given, np.ones((2, 3))), wanted[0])
         np.testing.assert_array_equal(step(given, np.ones((3, 2)).T), wanted[1])
+
+
+@pytest.mark.parametrize("zero", [0, 0.0])
+def test_a_zero_that_is_added_gives_the_sign_that_numpy_gives(zero: float) -> None:
+    x = np.array([-0.0, 0.0, 1.5])
+    for f in (lambda x: x + zero, lambda x: zero + x, lambda x: x - zero, lambda x: x + -0.0,
+              lambda x: x - -0.0, lambda x: sum([x, x])):  # fmt: skip
+        found = np.asarray(pirkit.jit(f)(x))
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(f(x)))
+    z = np.array([complex(-0.0, -0.0), complex(1.0, -0.0)])
+    found = np.asarray(pirkit.jit(lambda z: z + zero)(z))
+    np.testing.assert_array_equal(np.signbit(np.imag(found)), np.signbit(np.imag(z + zero)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "x", "factors"),
+    [
+        ("float32", 1e38, (1e-30, 1e-30)),
+        ("float32", 0.0, (1e30, 1e30)),
+        ("float32", 1e-30, (1e30, 1e20)),
+        ("float64", 0.0, (1e200, 1e200)),
+        ("float64", 1e-200, (1e200, 1e200, 1e-100)),
+        ("float16", 0.0, (1000.0, 1000.0)),
+        ("float64", 1.0, (1 << 40, 1 << 40)),
+        ("float64", 1.0, (0, -5)),
+        ("float64", 3.0, (2, 0.25, -1)),
+    ],
+)
+def test_factors_that_follow_each_other(dtype: str, x: float, factors: tuple[float, ...]) -> None:
+    """They are joined to one, unless that leaves the range of the element type."""
+
+    def scaled(v: Any) -> Any:
+        for factor in factors:
+            v = v * factor
+        return v
+
+    given = np.array([x], dtype)
+    found, want = np.asarray(pirkit.jit(scaled)(given)), scaled(given)
+    np.testing.assert_allclose(found, want, rtol=2 * float(np.finfo(dtype).eps))
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(want))

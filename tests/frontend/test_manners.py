@@ -215,3 +215,12 @@ def test_compiling_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     first, second = [r.getMessage() for r in caplog.records if r.levelno == logging.INFO]
     assert "first call: x tensor<3xf64>" in first
     assert "shape (3,) -> (4,)" in second
+
+
+def test_programs_are_compared_by_identity() -> None:
+    """Their weights are arrays, which have no truth value when they are compared."""
+    first = pirkit.trace(lambda x: x * 2.0, np.ones(2))
+    other = pirkit.Program(first.module, {"w": np.ones(2)})
+    assert first != other
+    assert other != pirkit.Program(first.module, {"w": np.ones(2)})
+    assert {first: 1, other: 2}[other] == 2

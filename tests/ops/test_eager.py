@@ -188,3 +188,22 @@ def test_names() -> None:
     with pytest.raises(AttributeError, match="did you mean"):
         ops.scal  # noqa: B018
     assert find("pd_op.scale").doc in ops.scale.__doc__
+
+
+def test_a_label_that_is_nan_shows_in_the_divergence() -> None:
+    """As in Paddle, where only a label of 0 or less has no loss."""
+    x, label = np.zeros(4, np.float32), np.array([np.nan, 1.0, 0.0, -1.0], np.float32)
+    wanted = [np.nan, 0.0, 0.0, 0.0]
+    np.testing.assert_array_equal(ops.kldiv_loss(x, label, reduction="none"), wanted)
+    step = pirkit.jit(lambda x, label: ops.kldiv_loss(x, label, reduction="none"))
+    np.testing.assert_array_equal(step(x, label), wanted)
+
+
+@pytest.mark.parametrize("pipeline", ["", "decompose", "@default"])
+def test_hardshrink_at_its_threshold(pipeline: str) -> None:
+    """Paddle's kernel of the CPU passes what is beyond the threshold."""
+    x = np.array([-0.75, -0.5, 0.25, 0.5, 0.75])
+    wanted = np.where(np.abs(x) > 0.5, x, 0.0)
+    np.testing.assert_array_equal(ops.hardshrink(x, 0.5), wanted)
+    program = pirkit.trace(lambda x: ops.hardshrink(x, 0.5), x)
+    np.testing.assert_array_equal(pirkit.compile(program, pipeline=pipeline)(x=x)["y0"], wanted)

@@ -109,3 +109,38 @@ def test_the_series_of_a_spectral_function() -> None:
 
 def along(f: Callable[[Any], Any], v: Array) -> Callable[[Any], Any]:
     return lambda x: pirkit.jvp(f, (x,), (v,))[1]
+
+
+@pytest.mark.parametrize("z", [-2 + 0.5j, -1.5 - 0.7j, 1.5 + 0.5j, 0.3 - 2j, -0.2 + 0.1j])
+@pytest.mark.parametrize("name", ["acosh", "asinh", "atanh", "acos", "asin", "atan", "log1p"])
+def test_inverse_functions_in_all_quadrants(name: str, z: complex) -> None:
+    """Derivatives of both modes are those of Cauchy's integral formula around the point."""
+    f, at = getattr(ops, name), np.array([z])
+    circle = 0.05 * np.exp(2j * np.pi * np.arange(16) / 16)
+    values = np.asarray(f(z + circle))
+    want = [np.mean(values / circle**k) * k for k in (1, 2)]
+    one, zero = np.ones(1, complex), np.zeros(1, complex)
+    found = pirkit.jet(f, (at,), ((one, zero),))[1]
+    np.testing.assert_allclose(np.ravel(found), want, rtol=1e-9)
+    slope = pirkit.grad(lambda x: ops.real(f(x)).sum())(at)
+    np.testing.assert_allclose(np.conj(np.asarray(slope)), want[:1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (2, 1)])
+@pytest.mark.parametrize("read", [ops.real, ops.imag, ops.abs])
+def test_second_derivatives_of_few_numbers(read: Any, shape: tuple[int, ...]) -> None:
+    """Nested gradients of a function are no series: they have a part in each direction."""
+    z = number(*shape) if shape else np.array(1.2 + 0.5j)
+
+    def of_first(x: Any) -> Any:
+        return read(pirkit.grad(lambda y: (ops.abs(y) ** 3).sum())(x)).sum()
+
+    found, step = np.asarray(pirkit.grad(of_first)(z)), 1e-6
+    for place in np.ndindex(z.shape):
+        one = np.zeros(z.shape, complex)
+        one[place] = step
+        want = sum(
+            way * float(of_first(z + way * one) - of_first(z - way * one)) / (2 * step)
+            for way in (1, 1j)
+        )
+        np.testing.assert_allclose(found[place], want, rtol=1e-6, atol=1e-8)

@@ -209,3 +209,14 @@ def test_a_softmax_of_nothing_is_nothing(name: str, shape: tuple[int, ...]) -> N
     t = Traced([np.zeros(shape, np.float32)])
     y = t.b(f"pd_op.{name}", *t.args, axis=1)
     assert t.run({"y": y}, "decompose")["y"].shape == shape
+
+
+def test_windows_in_the_padding_of_an_empty_image() -> None:
+    """They hold no element of the image, so that the gradient has none either."""
+
+    def pooled(x: Any) -> Any:
+        return ops.max_pool3d_with_index(x, (2, 3, 2), (2, 2, 2), (0, 1, 1), False, False, False)[0]
+
+    x = np.zeros((1, 2, 4, 0, 6))
+    assert np.asarray(pooled(x)).shape == (1, 2, 2, 1, 4)
+    assert np.asarray(pirkit.grad(lambda x: pooled(x).sum())(x)).shape == x.shape

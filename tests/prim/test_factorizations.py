@@ -161,3 +161,14 @@ def test_a_pseudo_inverse_of_equal_singular_values_has_slopes(shape: tuple[int, 
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
     slope = np.asarray(pirkit.jit(pirkit.grad(f))(x))
     np.testing.assert_allclose((slope * way).sum(), found[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (4, 0), (0, 3), (2, 4, 0), (2, 0, 0)])
+def test_factors_of_matrices_without_elements(shape: tuple[int, ...]) -> None:
+    factors, pivots, _ = ops.lu(np.zeros(shape), pivot=True)
+    program = pirkit.trace(lambda x, p: ops.lu_unpack(x, p), factors, pivots)
+    given = {"x": np.asarray(factors), "p": np.asarray(pivots)}
+    whole, apart = (pirkit.compile(program, pipeline=p)(**given) for p in ("", "decompose"))
+    for name, wanted in whole.items():
+        np.testing.assert_array_equal(apart[name], wanted)
+        assert apart[name].shape == wanted.shape

@@ -36,7 +36,8 @@ KINKS: Final = [
     ("selu", {"scale": 1.5, "alpha": 2.0}, 0.0, 1.5),
     ("softshrink", {"threshold": 0.5}, 0.5, 0.0),
     ("softshrink", {"threshold": 0.5}, -0.5, 0.0),
-    ("hardshrink", {"threshold": 0.5}, 0.5, 1.0),
+    ("hardshrink", {"threshold": 0.5}, 0.5, 0.0),
+    ("hardshrink", {"threshold": 0.5}, -0.5, 0.0),
     ("thresholded_relu", {"threshold": 0.5, "value": 0.0}, 0.5, 0.0),
     ("softsign", {}, 0.0, 1.0),
     ("logsigmoid", {}, 0.0, 0.5),
@@ -275,3 +276,15 @@ def test_both_modes_differentiate_relu_alike() -> None:
     np.testing.assert_array_equal(forward, reverse)
     _, forward = pirkit.jvp(ops.relu, (np.array([-1.0]),), (np.array([np.inf]),))
     assert forward == 0
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin"])
+def test_forward_mode_beside_a_nan(name: str) -> None:
+    """It gives what reverse mode gives: 1 for both of `maximum`, 0 for the NaN of `fmax`."""
+    x, y = np.array([np.nan, 1.0, 2.0, np.nan]), np.array([1.0, np.nan, 2.0, np.nan])
+    f: Any = lambda a: getattr(ops, name)(a, y)  # noqa: E731
+    slope = np.asarray(pirkit.grad(lambda a: f(a).sum())(x))
+    np.testing.assert_array_equal(np.asarray(pirkit.jvp(f, (x,), (np.ones(4),))[1]), slope)
+    _, (first, second) = pirkit.jet(f, (x,), ((np.ones(4), np.zeros(4)),))
+    np.testing.assert_array_equal(np.asarray(first), slope)
+    np.testing.assert_array_equal(np.asarray(second), 0.0)

@@ -20,6 +20,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import pirkit
+from pirkit import ops
 from pirkit.dialect.opdef import RANDOM, OpDef, decompose
 from pirkit.frontend.captured_case import Case, open_case
 from pirkit.frontend.compile import compile, run_passes
@@ -156,3 +158,22 @@ def test_taken_apart_an_op_rounds_once(definition: OpDef) -> None:
                 known = np.isfinite(expected.astype(np.float32))
                 pair = [np.where(known, a, 0).astype(a.dtype) for a in (found[f"y{i}"], expected)]
                 assert roundings(*pair) <= 1, call
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: ops.renorm(x, 2.0, 0, 1.0),
+        lambda x: ops.median(x * 200.0, (0,), False, "avg"),
+        lambda x: ops.nanmedian(x * 200.0, (0,), False, "avg"),
+    ],
+    ids=["renorm", "median", "nanmedian"],
+)
+def test_sums_of_half_precision_do_not_overflow(f: Any) -> None:
+    x = np.array([[300.0, -250.0], [299.0, 100.0]], np.float16)
+    program = pirkit.trace(f, x)
+    whole, apart = (
+        next(iter(pirkit.compile(program, pipeline=p)(x=x).values())) for p in ("", "decompose")
+    )
+    assert np.isfinite(whole).all()
+    np.testing.assert_allclose(apart, whole, rtol=2e-3)

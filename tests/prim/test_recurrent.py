@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,18 @@ def test_steps_compute_what_the_op_does(
     assert any(op.name == "pd_op.while" for op in p.traced.program.walk()) == (unrolled == 1)
     for one, other in zip(whole, apart, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("call", DETERMINISTIC, ids=str)
+def test_a_sequence_without_steps(call: Call) -> None:
+    x = call.args[0]
+    assert isinstance(x, np.ndarray)
+    empty = replace(call, args=(x[:0], *call.args[1:]))
+    p = program_of(empty)
+    found = runner(p, p.results, "decompose")(_inputs(empty))
+    p = program_of(empty)
+    for one, other in zip(runner(p, p.results)(_inputs(empty)), found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("order", [1, 2])

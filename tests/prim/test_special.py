@@ -7,7 +7,9 @@ from math import comb, factorial, fsum
 import numpy as np
 import pytest
 
-from tests.prim.differentiation import derivatives
+import pirkit
+from pirkit import ops
+from tests.prim.differentiation import Array, derivatives
 
 X = np.array([-7.5, -2.0, -0.3, 1e-9, 0.0, 1e-4, 0.7, 1.999, 2.001, 4.0])
 
@@ -39,6 +41,20 @@ def test_scaled_bessel_functions(order: int) -> None:
     plain = derivatives(lambda b, v: b(name, v) * b.exp(-b.abs(v)), x, 4)
     for one, other in zip(scaled, plain, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-11)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_bessel_functions_where_only_the_exponential_overflows(order: int) -> None:
+    x = np.array([-91.0, -89.5, 89.5, 91.0])
+    f = getattr(ops, f"i{order}")
+
+    def all_of(x: Array) -> list[Array]:
+        one, zero = np.ones_like(x), np.zeros_like(x)
+        slope = pirkit.grad(lambda v: f(v).sum())(x)
+        return [*map(np.asarray, (slope, *pirkit.jet(f, (x,), ((one, zero, zero),))[1]))]
+
+    for found, want in zip(all_of(x.astype(np.float32)), all_of(x), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-4)
 
 
 def test_nothing_overflows_to_nan() -> None:

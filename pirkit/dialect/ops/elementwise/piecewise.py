@@ -122,7 +122,9 @@ def _(x: Array, *, negative_slope: float) -> Any:
 
 @op
 class Hardshrink(_Activation):
-    """0 strictly inside (-`threshold`, `threshold`), else `x`."""
+    """0 from -`threshold` to `threshold`, else `x`: as in Paddle on the CPU, which at the threshold
+    itself differs from Paddle on the GPU.
+    """
 
     name = "pd_op.hardshrink"
     signature = "x ; threshold: f32 = 0.5 -> out"
@@ -131,7 +133,7 @@ class Hardshrink(_Activation):
 @reference(Hardshrink)
 @in_f32
 def _(x: Array, *, threshold: float) -> Any:
-    return np.where((x > -threshold) & (x < threshold), 0, x)
+    return np.where((x >= -threshold) & (x <= threshold), 0, x)
 
 
 @op

@@ -86,7 +86,7 @@ COMPOSED: Final[dict[str, Rule]] = {
     "hardsigmoid": lambda c, x: _clipped(c, x * c.slope + c.offset, 0.0, 1.0),
     "hardswish": lambda c, x: x * _clipped(c, x + 3, 0.0, 6.0) * (1 / 6),
     "softshrink": _shrunk,
-    "hardshrink": lambda c, x: c.b.where(c.b.abs(x) < c.threshold, 0.0, x),
+    "hardshrink": lambda c, x: c.b.where(c.b.abs(x) <= c.threshold, 0.0, x),
     "thresholded_relu": lambda c, x: c.b.where(x <= c.threshold, c.value, x),
 }
 """Op -> what it is made of. Half precision is computed in float32 and rounded once."""

@@ -38,7 +38,7 @@ UNARY: Final[dict[str, Unary]] = {
     "acos": lambda c, g: -(g * (1 - c.x * c.x) ** -0.5),
     "atan": lambda c, g: g * (c.x * c.x + 1) ** -1,
     "asinh": lambda c, g: g * (c.x * c.x + 1) ** -0.5,
-    "acosh": lambda c, g: g * (c.x * c.x - 1) ** -0.5,
+    "acosh": lambda c, g: g * _slope_of_acosh(c.x),
     "atanh": lambda c, g: g * (1 - c.x * c.x) ** -1,
     "sigmoid": lambda c, g: g * (c.out * (1 - c.out)),
     "sqrt": lambda c, g: g * c.x**-0.5 * 0.5,
@@ -49,6 +49,15 @@ UNARY: Final[dict[str, Unary]] = {
 }
 """Analytic op -> cotangent of its operand, from its call and the cotangent of its result, both as
 if the numbers were real."""
+
+
+def _slope_of_acosh(x: Value) -> Value:
+    """``1 / sqrt(x * x - 1)``; of a complex number the roots are taken one by one, as the root of
+    the product has the other sign in the left half plane. (``x + 1`` would lose the sign of zero.)
+    """
+    if x.dtype.is_complex:
+        return (x - 1) ** -0.5 * (x - -1) ** -0.5
+    return (x * x - 1) ** -0.5
 
 
 def analytic(rule: Rule) -> Rule:

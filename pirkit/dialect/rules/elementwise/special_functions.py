@@ -33,9 +33,12 @@ TERMS: Final = 18
 
 
 def _derivative_of_i1(c: OpCall) -> Value:
-    """``i0 - i1 / x``, of which both overflow where the difference does."""
+    """``i0 - i1 / x``, of which both overflow where the difference does: the exponential alone
+    overflows before, its root does not.
+    """
     b, x = c.b, c.x
-    return (b.i0e(x) - _over(b, b.i1e(x), x)) * b.exp(b.abs(x))
+    root = b.exp(b.abs(x) * 0.5)
+    return (b.i0e(x) - _over(b, b.i1e(x), x)) * root * root
 
 
 def _derivative_of_i1e(c: OpCall) -> Value:

@@ -55,6 +55,8 @@ def _columns(b: Builder, x: Value, start: int, stop: int) -> Value:
 
 
 def _part(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
+    if start == stop and UNKNOWN not in x.shape:  # a slice keeps one element at least
+        return b.const(0.0, x.dtype, (*x.shape[:axis], 0, *x.shape[axis + 1 :]))
     return b.slice(x, axes=(axis,), starts=(start,), ends=(stop,), infer_flags=(1,),
                    decrease_axis=())  # fmt: skip
 
@@ -62,7 +64,11 @@ def _part(b: Builder, x: Value, axis: int, start: int, stop: int) -> Value:
 def _permutation(b: Builder, pivots: Value, x: Value) -> Value:
     """The matrix that undoes the exchanges: row i of ``order`` went to place i."""
     order = arange(b, x, x.rank - 2)
-    order = b.expand_like(order, x[..., 0])
+    batch_and_rows = x.shape[:-1]
+    if UNKNOWN in batch_and_rows:
+        order = b.expand_like(order, x[..., 0])
+    else:
+        order = b.expanded(order, batch_and_rows)
     axis = order.rank - 1
     for i in range(min(x.shape[-2:])):
         here = _part(b, order, axis, i, i + 1)

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification, step by step.
+"""Connectionist temporal classification (A. Graves et al., 2006), step by step.
 
 The numbers of steps and labels have to be known. Where they are not, the op is not decomposed.
 """
@@ -18,7 +18,8 @@ from pirkit.runtime.meta import UNKNOWN
 
 @decompose("pd_op.warpctc")
 def _(c: OpCall) -> tuple[Value, Value | None]:
-    """Sums over all ways forward in time; the derivative needs those backward too.
+    """Logarithms of sums over all alignments, forward in time; the derivative needs the sums
+    backward in time too.
 
     Training by the number of steps has another derivative than `loss`: it is not decomposed.
     """

@@ -112,12 +112,12 @@ def _(c: OpCall) -> tuple[Value, Value]:
 
 @decompose("pd_op.kldiv_loss")
 def _(c: OpCall) -> Value:
-    """``label (log(label) - x)``, zero where the label is."""
+    """``label (log(label) - x)``, zero where the label is not above zero; NaN passes."""
     b, x, label = c.b, c.b.wide(c.x), c.b.wide(c.label)
     if c.log_target:
         loss = b.exp(label) * (label - x)
     else:
-        positive = label > 0
+        positive = b.logical_not(label <= 0)
         safe = b.where(positive, label, b.ones_like(label))
         loss = b.where(positive, label * (b.log(safe) - x), b.zeros_like(label))
     return b.cast(_reduced(b, loss, c.reduction), c.x.dtype)

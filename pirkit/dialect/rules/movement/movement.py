@@ -12,7 +12,7 @@ from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.meta import UNKNOWN
 
 OUTSIDE: Final = 1 << 40
-"""Beyond all places."""
+"""An index beyond the end of every axis."""
 END: Final = 2**31 - 1
 """As the end of a slice: to the end of the axis."""
 
@@ -123,23 +123,25 @@ def arange(b: Builder, x: Value, axis: int) -> Value:
 
 
 def from_start(b: Builder, index: Value) -> Value:
-    """Indices of int32 or int64 of which those below 0 do not count from the end.
+    """Indices of int32 or int64 of which negative ones do not count from the end.
 
-    They become the least number there is, which every op refuses that reads or writes there.
+    These become the smallest integer of the type, which every op that takes indices refuses.
     """
     least = b.const(int(np.iinfo(index.dtype.np).min), index.dtype)
     return b.where(index < 0, least, index)
 
 
 def counted(b: Builder, index: Value, places: Value) -> Value:
-    """Indices among ``places``, which are 0, 1, ...; refuses others, counts from the front."""
+    """Indices into ``places``, which are 0, 1..., counted from the front; others are refused."""
     if index.rank == 1:
         return b.gather(places, index, axis=0)
     return b.reshape_like(b.gather(places, b.reshape(index, (-1,)), axis=0), index)
 
 
 def refused(b: Builder, wrong: Value) -> Value:
-    """Zeros in the shape of a condition, looked up so that a run where it holds is refused."""
+    """Zeros in the shape of a condition. They are gathered at an index that is out of range where
+    the condition holds, so that such a run is refused.
+    """
     return counted(b, b.cast(wrong, dt.int64) * OUTSIDE, b.integers((0,)))
 
 

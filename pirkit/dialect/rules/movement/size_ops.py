@@ -13,7 +13,7 @@ from pirkit.runtime.meta import UNKNOWN
 Size = Value | int
 """A number, or a list of one computed number."""
 REFUSED: Final = -2
-"""A size that `reshape` refuses: what sizes say that the program tells only when it runs."""
+"""A size that `reshape` refuses. It stands for an invalid size that is known only at run time."""
 
 
 def sizes_of(b: Builder, x: Value) -> list[Size]:

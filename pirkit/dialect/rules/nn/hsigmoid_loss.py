@@ -1,4 +1,4 @@
-"""The hierarchical sigmoid: rows of weights for the nodes of a way, and a decision at each."""
+"""The hierarchical sigmoid: each node on the path to a class has weights and makes a decision."""
 
 from __future__ import annotations
 

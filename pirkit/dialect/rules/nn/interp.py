@@ -22,7 +22,7 @@ Taps = list[tuple[Value, Value | None]]
 """For each element of the result: which elements to add up, with which weights (None: one)."""
 
 SLOPE = -0.75
-"""Of the cubic, one element from its middle."""
+"""The slope of the cubic kernel at distance 1: the parameter ``a`` of Keys (1981)."""
 
 
 @decompose(

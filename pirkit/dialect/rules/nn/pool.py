@@ -123,7 +123,7 @@ def _with_index(c: OpCall, every: Sequence[Windows]) -> tuple[Value, Value]:
 )  # fmt: skip
 def _(c: OpCall, g: Value | None, _mask: None = None) -> Value | None:
     """The cotangent of a window goes to the element that its index names."""
-    if g is None:
+    if g is None or 0 in c.x.shape:
         return None
     b, sizes = c.b, sizes_of(c.b, c.x)
     lines = [*sizes[:2], reduce(partial(product, b), sizes[2:])]
@@ -161,7 +161,7 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.unpool", "pd_op.unpool3d")
 def _(c: OpCall) -> Value:
-    """Elements are written to zeros, by number; none counts from the end."""
+    """Elements are written into zeros at their flat indices; a negative index is refused."""
     b, x, spaces = c.b, c.x, c.x.rank - 2
     n, channels = sizes_of(b, x)[:2]
     size = c.output_size

@@ -100,6 +100,8 @@ def _run(
     arXiv:1604.01946); the loop multiplies by the weights of the hidden state only.
     """
     b = c.b
+    if not x.shape[0]:  # no steps
+        return b.const(0.0, x.dtype, (0, *states[0].shape)), states
     of_input, of_hidden, bias_input, bias_hidden = weights
     joined = c.mode != "GRU"  # the reset gate of a GRU scales the hidden state's bias as well
     bias = bias_input + bias_hidden if joined else bias_input

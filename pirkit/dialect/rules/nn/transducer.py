@@ -1,4 +1,4 @@
-"""The loss of sequence transduction, step by step.
+"""The loss of sequence transduction (A. Graves, 2012), step by step.
 
 The numbers of steps and labels have to be known. Where they are not, the op is not decomposed.
 """
@@ -49,7 +49,9 @@ def _is_known(c: OpCall) -> bool:
 
 
 def _loss_and_slope(c: OpCall, with_slope: bool) -> tuple[Value, Value | None]:
-    """Sums over all ways: `ahead` those that lead to a state, `after` those that leave it."""
+    """Logarithms of sums over all alignments: `ahead` of the parts that lead to a state (forward
+    variables), `after` of those that leave it (backward variables).
+    """
     b, x = c.b, c.input
     batch, time, width, classes = x.shape
     logs = b.log_softmax(x, axis=-1)

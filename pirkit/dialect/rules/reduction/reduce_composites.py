@@ -111,7 +111,9 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.fill_diagonal")
 def _(c: OpCall) -> Value:
-    """Of a matrix every (columns + 1)-th element, those aside that left their row by `offset`."""
+    """Every (columns + 1)-th element of a matrix, without those that `offset` moves to another
+    row.
+    """
     b, x = c.b, c.x
     places = [
         b.reshape(arange(b, x, i), tuple(-1 if j == i else 1 for j in range(x.rank)))

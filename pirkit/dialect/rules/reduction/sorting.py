@@ -60,7 +60,7 @@ def _read(c: OpCall, places: Value, axis: int) -> tuple[Value, Value]:
 
 @decompose("pd_op.median", "pd_op.nanmedian")
 def _(c: OpCall) -> tuple[Value, Value]:
-    """Where no element is there to be in the middle the place is -1."""
+    """The index of a median is -1 where all elements are skipped."""
     b, x = c.b, c.x
     skips = "nan" in c.definition.name
     axes = axes_of(x, c.axis)
@@ -98,9 +98,9 @@ def _(c: OpCall) -> tuple[Value, Value]:
 
 
 def _between(b: Builder, low: Value, high: Value) -> Value:
-    """The mean of two; of integers without what is after the point."""
+    """The mean of two values; that of integers is truncated."""
     if low.dtype.is_float:
-        return (low + high) * 0.5
+        return b.cast((b.wide(low) + b.wide(high)) * 0.5, low.dtype)
     wide = (b.cast(low, dt.float64) + b.cast(high, dt.float64)) * 0.5
     return b.cast(b.trunc(wide), low.dtype)
 

@@ -97,7 +97,7 @@ def _(c: OpCall, g: Value) -> Value:
 
 @decompose("pd_op.clip_by_norm")
 def _(c: OpCall) -> Value:
-    """By ``max_norm`` over the norm, which is not less: what is short enough is divided exactly."""
+    """``x * (max_norm / max(norm, max_norm))``: the factor of a short vector is exactly 1."""
     b, x = c.b, c.b.wide(c.x)
     norm = euclidean(b, x, tuple(range(x.rank)))
     most = b.const(c.max_norm, x.dtype)
@@ -107,14 +107,14 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.renorm")
 def _(c: OpCall) -> Value:
-    b, x = c.b, c.x
+    b, x = c.b, c.b.wide(c.x)
     if 0 in x.shape:
-        return x
+        return c.x
     others = tuple(i for i in range(x.rank) if i != c.axis % x.rank)
     norm = _norm(b, x, c.p, others, True)
     most = b.const(c.max_norm, x.dtype)
     longer = b.greater_than(norm, most)
-    return b.where(longer, x * (most / b.where(longer, norm, most)), x)
+    return b.cast(b.where(longer, x * (most / b.where(longer, norm, most)), x), c.x.dtype)
 
 
 @decompose("pd_op.dist")

@@ -12,7 +12,7 @@ from pirkit.runtime import dtype as dt
 
 @decompose("pd_op.segment_pool")
 def _(c: OpCall) -> tuple[Value, Value]:
-    """Places that do not rise are refused, as those below 0 are."""
+    """Segment ids that decrease are refused, as negative ones are."""
     b, ids = c.b, _places(c.b, c.segment_ids)
     last = part(b, b.concat([b.integers((0,)), ids], axis=0), (0,), (0,), (-1,))
     ids = b.where(b.less_than(ids, last), b.const(-(1 << 63), ids.dtype), ids)
@@ -91,7 +91,7 @@ def reduced(b: Builder, rows: Value, places: Value, count: Size, kind: str) -> t
 
 
 def _shared(b: Builder, total: Value, count: Value) -> Value:
-    """``total / count`` by rows; of integers what is left of the point."""
+    """``total / count`` by rows; integers are truncated."""
     some = b.reshape(b.maximum(count, b.ones_like(count)), (-1, *(1,) * (total.rank - 1)))
     if total.dtype.is_float:
         return total / b.cast(some, total.dtype)

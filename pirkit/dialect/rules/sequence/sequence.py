@@ -30,7 +30,9 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.crop")
 def _(c: OpCall) -> Value:
-    """A slice would end with the input: `reshape` refuses one smaller than was asked for."""
+    """A slice that reaches beyond the input ends there, so a `reshape` to the requested sizes
+    follows, which refuses it.
+    """
     b, x, shape, offsets = c.b, c.x, c.shape, c.offsets
     axes = tuple(range(x.rank))
     if not isinstance(shape, Value) and not isinstance(offsets, Value):

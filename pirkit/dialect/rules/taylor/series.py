@@ -297,13 +297,15 @@ def _(c: OpCall, x: Series) -> Series:
 
 
 def _select(name: str) -> Any:
-    """The winner's coefficients; in a tie the mean of both, as for the gradient."""
+    """The winner's coefficients; in a tie the mean of both, beside a NaN their sum, as for the
+    gradient.
+    """
 
     def rule(c: OpCall, x: Series, y: Series) -> Series:
         b = c.b
-        ties = b.cast(b.equal(c.x, c.y), c.out.dtype) * 0.5
-        first = b.cast(b(f"pd_op.{name}", c.x, c.y), c.out.dtype) + ties
-        second = 1 - first
+        most = 1 - b.cast(b.equal(c.x, c.y), c.out.dtype) * 0.5
+        first = most - b.cast(b(f"pd_op.{name}", c.y, c.x), c.out.dtype)
+        second = most - b.cast(b(f"pd_op.{name}", c.x, c.y), c.out.dtype)
         return [b.total([times(p, first), times(q, second)]) for p, q in zip(x, y, strict=True)]
 
     return rule

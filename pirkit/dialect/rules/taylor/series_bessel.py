@@ -65,8 +65,8 @@ def _bessel(order: int, is_scaled: bool) -> Callable[[OpCall, Series], Series]:
                     total = total + (part * sign if j % 2 else part * (sign * sign))
                 local.append(total)
         else:
-            growth = b.exp(b.abs(c.x))
-            local = [v * growth for v in known[1:]]
+            root = b.exp(b.abs(c.x) * 0.5)  # the exponential itself overflows before the product
+            local = [v * root * root for v in known[1:]]
         return composed(b, local, x)
 
     return rule

@@ -19,6 +19,7 @@ from pirkit.dialect.rules.taylor.series import (
     Series,
     integrated,
     power,
+    product,
     scaled,
     square,
     squared,
@@ -168,12 +169,22 @@ def _shifted(_: OpCall, x: Series) -> Series:
     return [None if first is None else first + 1, *x[1:]]
 
 
+def _of_acosh(c: OpCall, x: Series) -> Series:
+    """``1 / sqrt(x * x - 1)``; of complex numbers by the roots of both factors, as in
+    `rules/elementwise`.
+    """
+    if not c.x.dtype.is_complex:
+        return _power_of(_around(-1, 1), -0.5)(c, x)
+    low, high = (power(c.b, [c.x - end, *x[1:]], -0.5) for end in (1, -1))
+    return product(c.b, low, high, lambda p, q: p * q)
+
+
 _derivative_of_x("pd_op.erf", _gauss)
 _derivative_of_x("pd_op.asin", _power_of(_around(1, -1), -0.5))
 _derivative_of_x("pd_op.acos", _power_of(_around(1, -1), -0.5, -1))
 _derivative_of_x("pd_op.atan", _power_of(_around(1, 1), -1))
 _derivative_of_x("pd_op.asinh", _power_of(_around(1, 1), -0.5))
-_derivative_of_x("pd_op.acosh", _power_of(_around(-1, 1), -0.5))
+_derivative_of_x("pd_op.acosh", _of_acosh)
 _derivative_of_x("pd_op.atanh", _power_of(_around(1, -1), -1))
 _derivative_of_x("pd_op.log", _power_of(_itself, -1))
 _derivative_of_x("pd_op.log1p", _power_of(_shifted, -1))

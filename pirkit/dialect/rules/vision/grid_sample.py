@@ -106,9 +106,9 @@ def _(c: OpCall) -> Value:
 
 
 def _place(b: Builder, at: Value, size: Size, padding_mode: str, align_corners: bool) -> Value:
-    """Positions in elements, moved into the image unless outside is zero.
+    """Positions in units of elements. Unless the padding is zeros, they are moved into the image.
 
-    On the border itself the derivative is that of the given position, as with `clip`.
+    On the border itself the derivative is 1, as that of `clip`.
     """
     length = _number(b, size, at)
     last = length - 1.0

@@ -238,7 +238,7 @@ def _hardshrink(b: Binding) -> tuple[Passes, int]:
 
     def passes(x: Array, out: Array, w: Array) -> None:
         np.abs(x, w)
-        np.less(w, width, out=w)
+        np.less_equal(w, width, out=w)
         np.logical_not(w, out=w)
         np.multiply(x, w, out)
 

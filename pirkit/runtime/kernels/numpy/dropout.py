@@ -138,7 +138,7 @@ def kldiv_loss(b: Binding) -> Step:
             np.subtract(label, x, goal)
             np.multiply(goal, np.exp(label), goal)
         else:
-            positive = label > 0
+            positive = ~(label <= 0)  # NaN as well
             np.log(np.where(positive, label, label.dtype.type(1)), goal)
             np.subtract(goal, x, goal)
             np.multiply(goal, label, goal)
