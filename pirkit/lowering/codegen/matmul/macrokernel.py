@@ -75,13 +75,17 @@ def tile_shape_for(dtype: DType, target: Target, columns: int | None = None) -> 
 class Tile(Struct, frozen=True):
     """The function ``(a, panel, c, k, fresh)`` of a tile of ``extent`` rows and columns.
 
-    ``strides`` are those of A and the row stride of C; if None, they are last parameters. With
-    ``source_row`` B is read from rows so many bytes apart at a last parameter ``source``, and the
-    panel is stored from it. With ``row_max_stride`` the maxima of each row are updated at a last
-    parameter. If it ``accumulates``, results are added to C unless it is fresh. With ``panel_row``
-    rows of the panel are so many bytes apart, and have nothing after the last column. Matrices with
-    these strides, ``summands`` at last parameters, are added where it is fresh; a row of one is
-    contiguous or has stride 0.
+    Some options add parameters after these:
+
+    - ``strides`` are the two of A and the row stride of C; None makes them parameters.
+    - With ``source_row`` the tile reads B at a parameter ``source``, whose rows are so many bytes
+      apart, and packs it into the panel.
+    - With ``row_max_stride`` the tile updates the maxima of its rows at a parameter ``row_max``.
+    - ``summands`` are the strides of matrices at further parameters, which are added where the tile
+      is fresh; a row of one is contiguous or has stride 0.
+
+    If it ``accumulates``, results are added to C unless it is fresh. With ``panel_row``, B is no
+    panel but a matrix whose rows are so many bytes apart and end with the last column.
 
     As a routine of the loop IR its buffers are a, panel and c, then the maxima or the source, then
     the summands, and its numbers k, the part of the depth, which is fresh if it is the first, then
