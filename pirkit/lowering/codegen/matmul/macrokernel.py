@@ -85,7 +85,8 @@ class Tile(Struct, frozen=True):
       is fresh; a row of one is contiguous or has stride 0.
 
     If it ``accumulates``, results are added to C unless it is fresh. With ``panel_row``, B is no
-    panel but a matrix whose rows are so many bytes apart and end with the last column.
+    panel but a matrix whose rows are so many bytes apart (0 if all are one) and end with the last
+    column.
 
     As a routine of the loop IR its buffers are a, panel and c, then the maxima or the source, then
     the summands, and its numbers k, the part of the depth, which is fresh if it is the first, then
@@ -98,12 +99,13 @@ class Tile(Struct, frozen=True):
     source_row: int | None
     row_max_stride: int
     accumulates: bool
-    panel_row: int = 0
+    panel_row: int | None = None
     summands: tuple[Strides, ...] = ()
 
     @property
     def right_row(self) -> int:
-        return self.panel_row or self.shape.columns * self.shape.dtype.itemsize
+        packed = self.shape.columns * self.shape.dtype.itemsize
+        return packed if self.panel_row is None else self.panel_row
 
     def function(self, functions: Functions) -> str:
         """The name of the function."""
@@ -129,7 +131,7 @@ class Tile(Struct, frozen=True):
         dtype, (a_row, a_column, c_row) = self.shape.dtype, self.strides or strides
         size = dtype.itemsize
         a = matrix(memory[0], dtype, (rows, depth), (a_row, a_column))
-        padded = self.panel_row == 0
+        padded = self.panel_row is None
         panel = matrix(memory[1], dtype, (depth, columns), (self.right_row, size), panel=padded)
         if self.source_row is not None:
             panel[...] = matrix(memory[3], dtype, (depth, columns), (self.source_row, size))
@@ -168,7 +170,7 @@ class Tile(Struct, frozen=True):
         places = [(bases[r // half], distances[r % half]) for r in range(rows)]
         left = Elements(Type(vector.elem), places, [a_column])
         offsets = [v * lanes * size for v in range(len(masks))]
-        right_masks = masks if self.panel_row else ()
+        right_masks = () if self.panel_row is None else masks
         right = Elements(vector, [(panel, at) for at in offsets], [self.right_row], right_masks)
         if self.source_row is not None:
             source = [(Value("%source", PTR), at) for at in offsets]
