@@ -75,12 +75,12 @@ def tile_shape_for(dtype: DType, target: Target, columns: int | None = None) -> 
 class Tile(Struct, frozen=True):
     """The function ``(a, panel, c, k, fresh)`` of a tile of ``extent`` rows and columns.
 
-    Some options add parameters after these:
+    Some options add parameters after these, in this order:
 
+    - With ``row_max_stride`` the tile updates the maxima of its rows at a parameter ``row_max``.
     - ``strides`` are the two of A and the row stride of C; None makes them parameters.
     - With ``source_row`` the tile reads B at a parameter ``source``, whose rows are so many bytes
       apart, and packs it into the panel.
-    - With ``row_max_stride`` the tile updates the maxima of its rows at a parameter ``row_max``.
     - ``summands`` are the strides of matrices at further parameters, which are added where the tile
       is fresh; a row of one is contiguous or has stride 0.
 
