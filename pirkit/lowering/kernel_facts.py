@@ -103,12 +103,13 @@ def blamed(
     reference: Callable[[], Sequence[Array]], bound_again: Callable[[], object], *,
     planned: str = "", returns: bool = True,
 ) -> Blamed:  # fmt: skip
-    """Which functions of a step that is wrong for these operands are.
+    """Which functions make a step wrong that is wrong for these operands.
 
-    First, what is to blame if not their code (`_beside_code`); ``planned`` if they are right
-    elsewhere in memory. Then the nests of a fused kernel run one after the other, natively and by
-    their interpreter, on the same memory; the first that differs is to blame. Others are one
-    function, or are blamed whole. A step that never ``returns`` runs by its interpreter only.
+    First the step runs in ways that tell whether something else than its code is to blame
+    (`_beside_code`). ``planned`` is the stage to report if the functions are right elsewhere in
+    memory. Then the nests of a fused kernel run one after the other, natively and by their
+    interpreter, on the same memory; the first that differs is to blame. Other steps are one
+    function, or are blamed as a whole. A step that never ``returns`` runs by its interpreter only.
     """
     if not isinstance(step, NativeStep) or len(given) != step.inputs:
         return Blamed(functions)

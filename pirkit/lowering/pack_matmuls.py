@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.analysis.execution_order import operations
 from pirkit.analysis.frozen_values import frozen_values
+from pirkit.diag.errors import UsageError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.types import meta_of
@@ -55,6 +56,13 @@ class PackMatmulsPass(Pass):
     group: int = option(0, "rows of integers together, 2 or 4; 0 for those that suit this CPU")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
+        if self.panel < 0 or self.group not in (0, 2, 4):
+            raise UsageError(
+                f"`pack-matmuls` takes no `panel={self.panel},group={self.group}`: a panel has "
+                "0 columns or more, and a group 0, 2 or 4 rows",
+                code="PK0703",
+                help="`pirkit-opt --help-pass pack-matmuls`",
+            )
         for program in ctx.programs(module):
             self.pack(ctx, program)
 

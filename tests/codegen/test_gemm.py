@@ -192,6 +192,21 @@ def test_what_is_no_number_stays_in_its_row_and_column() -> None:
     assert not np.isfinite(made[:, 60]).any()
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("side", ["a", "b"])
+def test_rows_of_an_operand_may_be_one_row(size: tuple[int, int, int], side: str) -> None:
+    rows, columns, depth = size
+    p = product_like(rows, columns, depth, (False, False))
+    one = MatrixBatch((), (0, 4), 4 * (depth if side == "a" else columns))
+    a, b, _ = operands(p, (False, False))
+    a, b = (a[:1], b) if side == "a" else (a, b[:1])
+    spread = np.broadcast_to(a, (rows, depth)), np.broadcast_to(b, (depth, columns))
+    p = replace(p, a=one) if side == "a" else replace(p, b=one)
+    found = run(native_gemm(p), p, np.ascontiguousarray(a), np.ascontiguousarray(b))
+    wanted = spread[0].astype(np.float64) @ spread[1]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)
+
+
 def test_one_matrix_for_all_of_a_batch() -> None:
     p = product_like(16, 40, 64, (False, False), (3,))
     p = replace(p, b=replace(p.b, batch=(0,), size=p.b.size // 3))

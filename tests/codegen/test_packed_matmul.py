@@ -9,7 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 import pirkit
+from pirkit.diag.errors import UsageError
 from pirkit.dialect.program import Program
+from pirkit.frontend.compile import run_passes
 from pirkit.lowering.codegen.emit.compile import compiled
 from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.matmul import gemm
@@ -72,6 +74,12 @@ def test_threads_and_caches_change_no_bit() -> None:
     np.testing.assert_array_equal(check(size, dt.float32, host(), 16), whole)
     small = replace(host(), l2_bytes=1 << 14)
     np.testing.assert_array_equal(check(size, dt.float32, small, 1), whole)
+
+
+@pytest.mark.parametrize("option", ["panel=-5", "group=3", "group=-2"])
+def test_panels_that_cannot_be_are_refused(option: str) -> None:
+    with pytest.raises(UsageError, match="PK0703"):
+        run_passes(Program(parsed("pir.program @main {}")), f"pack-matmuls{{{option}}}")
 
 
 def test_nothing_is_packed_in_a_call() -> None:

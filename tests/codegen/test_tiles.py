@@ -171,6 +171,19 @@ def against_reference(b: Binding, step: Step) -> None:
     np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
 
 
+def test_padding_may_be_longer_than_int32() -> None:
+    far = [2**31 - 1] * 2
+    b = bound((1, 512, 3, 2), (512, 1, 1, 1), groups=512, strides=far, paddings=far)
+    step = bind_convolution(b)
+    assert step is not None
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(b.input(k).shape).astype(np.float32) for k in (0, 1))
+    out, want = np.full((1, 512, 3, 3), np.nan, np.float32), np.zeros((1, 512, 3, 3), np.float32)
+    step(x, w, out)
+    want[0, :, 1, 1] = x[0, :, 0, 0] * w[:, 0, 0, 0]
+    np.testing.assert_array_equal(out, want)
+
+
 @pytest.mark.parametrize("groups", [8, 32])
 def test_large_convolutions_in_groups_are_native(groups: int) -> None:
     b = bound((2, 32, 30, 31), (64, 32 // groups, 3, 3), groups=groups)

@@ -83,7 +83,12 @@ def with_epilogue(c: ConvProblem, epilogue: ConvEpilogue) -> NativeFunction:
 
 
 def sparing_padding(phases: Sequence[ConvProblem], plain: NativeSequence) -> NativeSequence:
-    """``plain``, which multiplies zeros of padding by a filter, for any numbers in the filter."""
+    """A transposed convolution that is right for infinities and NaN in the filter too.
+
+    ``plain`` multiplies zeros of padding by the filter, so it is right for finite filters only: it
+    gets a copy of the filter with finite numbers, and the products of the others are added after it
+    (`infinite_taps.py`).
+    """
     (c,) = phases
     if not c.spares_padding:
         return plain
@@ -188,7 +193,9 @@ def _of_nest(
     what: object, build: Callable[[], Nest], sizes: tuple[int, ...], work: int, known: About,
     rewrites: Sequence[Callable[..., object]] = (),
 ) -> NativeFunction:  # fmt: skip
-    """The function of a nest; ``rewrites`` gave its loops."""
+    """The native function of a nest. ``what`` is its cache key, ``sizes`` are the bytes of its
+    operands, ``work`` is its estimated time in ns, and ``rewrites`` made its loops.
+    """
     target, count = host(), known.sizes["blocks"]
 
     def write() -> Draft:

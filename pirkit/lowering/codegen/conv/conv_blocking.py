@@ -26,15 +26,15 @@ from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
 MAX_DEPTH: Final = 128
-"""Terms per panel at most, so that a tile's part of the panel stays in the L1 cache."""
+"""Most terms of a panel: a tile's part of it stays in the L1 cache."""
 
 MIN_TASKS: Final = 16
 TASKS_PER_THREAD: Final = 2
-"""Tasks at least, if the problem is large enough, for a balanced load: the smaller number. More of
-them fill the same panel again for other filters."""
+"""For a balanced load there are at least so many tasks (in all, or for each thread, whichever is
+less), if the problem is large enough. More tasks fill the same panel again for other filters."""
 
 MIN_PANEL_FILTERS: Final = 96
-"""Filters that share a panel at least, if there are as many: they amortize filling it."""
+"""The least number of filters that share a panel, if there are so many: they pay for filling it."""
 
 FILL_COST_FILTERS: Final = 6
 """Filters whose multiplications take as long as filling the panel."""

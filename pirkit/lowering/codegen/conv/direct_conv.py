@@ -65,20 +65,22 @@ def _is_inside(c: ConvSizes, builder: StatementBuilder) -> str | None:
     for axis, (length, extent, positions, stride, d, before) in enumerate(
         zip(c.lengths, c.sizes, c.positions, c.strides, c.dilations, c.before, strict=True)
     ):
-        place = builder.index(3 + axis, dt.int32)
+        last = (positions - 1) * stride + d * (extent - 1)
+        kind = dt.int32 if max(last, before + length) < 1 << 31 else dt.int64
+        place = builder.index(3 + axis, kind)
         if stride != 1:
-            factor = builder.constant(stride, dt.int32)
-            place = builder.compute("multiply", [place, factor], dt.int32)
-        step = builder.index(4 + len(c.lengths) + axis, dt.int32)
+            factor = builder.constant(stride, kind)
+            place = builder.compute("multiply", [place, factor], kind)
+        step = builder.index(4 + len(c.lengths) + axis, kind)
         if d != 1:
-            step = builder.compute("multiply", [step, builder.constant(d, dt.int32)], dt.int32)
-        place = builder.compute("add", [place, step], dt.int32)
+            step = builder.compute("multiply", [step, builder.constant(d, kind)], kind)
+        place = builder.compute("add", [place, step], kind)
         if before:
-            bound = builder.constant(before, dt.int32)
+            bound = builder.constant(before, kind)
             holds = builder.both(holds, builder.compute("greater_equal", [place, bound], dt.bool_))
         # Compare only with bounds that some position crosses.
-        if (positions - 1) * stride + d * (extent - 1) - before >= length:
-            bound = builder.constant(before + length, dt.int32)
+        if last - before >= length:
+            bound = builder.constant(before + length, kind)
             holds = builder.both(holds, builder.compute("less_than", [place, bound], dt.bool_))
     return holds
 

@@ -36,19 +36,21 @@ _WIDE_ROWS: Final = 5
 class NchwcConv(Struct, frozen=True):
     """A convolution of images with blocked channels; pairs are height and width.
 
-    A filter has the shape ``[K/b, C/b, kh, kw, b, b]``, filters last; ``depthwise``
+    A filter has the shape ``[K/b, C/b, kh, kw, b, b]``, filters last; if it is ``depthwise``
     ``[C/b, kh, kw, b]``. An image in ``planar`` form is ``[N, depth, H, W]`` and its filter
-    ``[K/b, 1, kh, kw, depth, b]``. ``depth`` channels are a block of the image, of which there are
-    ``blocks``. Operands are image, filter, a bias ``[K]`` and a summand of the shape of the result,
-    as far as there are any, and the result, to which ``activation`` is applied. Of the last block
-    of an image only ``tail`` channels count, unless it is 0. With ``pool``, which is ``depthwise``
-    without a filter, the result is the largest element of each window that is in the image.
+    ``[K/b, 1, kh, kw, depth, b]``. A block of the image has ``depth`` channels, and each of
+    ``groups`` has ``blocks`` of them, which its own filters multiply. Unless ``tail`` is 0, only so
+    many channels of the last block count.
+
+    Operands are image and filter, then a ``bias`` ``[K]`` and a summand (``residual``) of the shape
+    of the result if there are any, and last the result, to which ``activation`` is applied. With
+    ``pool``, which is ``depthwise`` without a filter, the result is the largest element of each
+    window that is in the image.
 
     Images of uint8 have filters of int8, ``[K/b, C/d, kh, kw, d/4, b, 4]`` with d the ``depth``,
-    and ``scales [K]``; with ``offsets [K]`` of int32 sums begin with these. The result is float32,
-    or uint8 if it is ``narrow``, and so is the summand with ``narrow_residual``. With ``groups``
-    the image has ``blocks`` for each of them, and the filters of a group multiply its own.
-    ``zeros`` are the numbers that stand for 0 in both.
+    and scales ``[K]``. Sums begin with ``offsets`` ``[K]`` of int32 if there are any. The result is
+    float32, or uint8 if it is ``narrow``; the summand is uint8 with ``narrow_residual``. ``zeros``
+    are the bytes that stand for 0 in the result and in the summand.
     """
 
     n: int

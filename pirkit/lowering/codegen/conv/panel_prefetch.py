@@ -18,7 +18,8 @@ _FIRST: Final = Value("0", I64)
 
 
 class PanelPrefetch(PrefetchRoutine, frozen=True):
-    """The common part of both prefetches: each tile, of ``columns``, prefetches its share.
+    """The common part of both prefetches: each of the ``columns`` tiles along a panel prefetches
+    its share.
 
     Buffers are the array and the tables of the panel's lines. The first number is 2 in the last
     block of channels.

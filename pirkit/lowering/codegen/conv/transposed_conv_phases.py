@@ -43,7 +43,9 @@ def conv_phases(s: ConvSizes) -> tuple[ConvProblem, ...]:
         [Taps(k, 0, 1, -p, d) for k, p, d in zip(s.sizes, s.before, s.dilations, strict=True)]
     )
     zeros, ones = (0,) * rank, (1,) * rank
-    return (_problem(s, s.positions, taps, s.strides, zeros, ones),)
+    # A single position has no stride; a panel would have room for a large one.
+    strides = tuple([1 if n == 1 else m for n, m in zip(s.positions, s.strides, strict=True)])
+    return (_problem(s, s.positions, taps, strides, zeros, ones),)
 
 
 def _problem(
@@ -63,14 +65,13 @@ def transposed_conv_phases(s: ConvSizes) -> tuple[ConvProblem, ...]:
 
 
 def _phases(s: ConvSizes) -> Iterator[ConvProblem]:
-    """One problem per residue of the output position by the strides; empty ones are left out."""
+    """One problem per residue of the output position by the strides, where there are positions."""
     ones = (1,) * len(s.sizes)
-    for begin in product(*map(range, s.strides)):
+    # No result begins beyond the last position, however large a stride is.
+    for begin in product(*map(range, map(min, s.strides, s.positions))):
         positions = tuple(
             [-(-(p - r) // m) for p, r, m in zip(s.positions, begin, s.strides, strict=True)]
         )
-        if min(positions) <= 0:
-            continue
         axes = zip(s.sizes, s.strides, s.dilations, s.before, begin, strict=True)
         taps = tuple([_phase_taps(*axis) for axis in axes])
         yield _problem(s, positions, taps, ones, begin, s.strides, is_transposed=True)

@@ -1,8 +1,8 @@
 """The primitives of native code, each a few LLVM instructions.
 
 Names are those of the dialect's ops. A primitive is emitted for a vector or a scalar alike.
-Integers wrap around, integer division by 0 gives 0, and floats outside the range of an integer type
-become its smallest number, as in numpy on x86.
+Integers wrap around, integer division by 0 gives 0, and floats outside the range of int32 or int64
+become its smallest number, as in numpy on x86. Narrower integers are the low bits of an int32.
 """
 
 from __future__ import annotations

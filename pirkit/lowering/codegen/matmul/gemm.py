@@ -3,7 +3,8 @@
 For each block of C a part of B is packed into panels, and as many rows of A as half of the L2 cache
 holds are multiplied by all panels, for at most `MAX_DEPTH` of the depth at a time. An element of C
 is a sum of partial sums over these depths in a fixed order: its bits depend on the depth of the
-matmul, not on the blocks or the threads. Matmuls of few rows or columns have loops of their own,
+matmul, on the width of vectors and on whether the columns fill more than two of them, but not on
+the blocks or the threads. Matmuls of few rows or columns have loops of their own,
 which pack nothing (`few_rows.py`, `few_columns.py`) and add in another order: the bits of dot
 products depend on the lanes, and on the L2 cache where A is larger than half of it.
 """
@@ -104,7 +105,9 @@ def packs_a(p: Gemm, target: Target) -> bool:
 
 
 def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blocking:
-    """The cheapest blocks by `_estimated_time`; the depth follows from that of the matmul alone."""
+    """The cheapest blocks by `_estimated_time`. Their depth, which decides how sums are rounded,
+    follows from the depth of the matmul and the register tile alone.
+    """
     most = _PANEL_BYTES if target.vector_bits < 512 else _WIDE_PANEL_BYTES
     deepest = min(MAX_DEPTH, most // shape.panel_bytes(shape.lanes) * shape.lanes)
     depth = -(-p.depth // -(-p.depth // deepest))

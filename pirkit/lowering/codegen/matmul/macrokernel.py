@@ -75,13 +75,18 @@ def tile_shape_for(dtype: DType, target: Target, columns: int | None = None) -> 
 class Tile(Struct, frozen=True):
     """The function ``(a, panel, c, k, fresh)`` of a tile of ``extent`` rows and columns.
 
-    ``strides`` are those of A and the row stride of C; if None, they are last parameters. With
-    ``source_row`` B is read from rows so many bytes apart at a last parameter ``source``, and the
-    panel is stored from it. With ``row_max_stride`` the maxima of each row are updated at a last
-    parameter. If it ``accumulates``, results are added to C unless it is fresh. With ``panel_row``
-    rows of the panel are so many bytes apart, and have nothing after the last column. Matrices with
-    these strides, ``summands`` at last parameters, are added where it is fresh; a row of one is
-    contiguous or has stride 0.
+    Some options add parameters after these, in this order:
+
+    - With ``row_max_stride`` the tile updates the maxima of its rows at a parameter ``row_max``.
+    - ``strides`` are the two of A and the row stride of C; None makes them parameters.
+    - With ``source_row`` the tile reads B at a parameter ``source``, whose rows are so many bytes
+      apart, and packs it into the panel.
+    - ``summands`` are the strides of matrices at further parameters, which are added where the tile
+      is fresh; a row of one is contiguous or has stride 0.
+
+    If it ``accumulates``, results are added to C unless it is fresh. With ``panel_row``, B is no
+    panel but a matrix whose rows are so many bytes apart (0 if all are one) and end with the last
+    column.
 
     As a routine of the loop IR its buffers are a, panel and c, then the maxima or the source, then
     the summands, and its numbers k, the part of the depth, which is fresh if it is the first, then
@@ -94,12 +99,13 @@ class Tile(Struct, frozen=True):
     source_row: int | None
     row_max_stride: int
     accumulates: bool
-    panel_row: int = 0
+    panel_row: int | None = None
     summands: tuple[Strides, ...] = ()
 
     @property
     def right_row(self) -> int:
-        return self.panel_row or self.shape.columns * self.shape.dtype.itemsize
+        packed = self.shape.columns * self.shape.dtype.itemsize
+        return packed if self.panel_row is None else self.panel_row
 
     def function(self, functions: Functions) -> str:
         """The name of the function."""
@@ -125,7 +131,7 @@ class Tile(Struct, frozen=True):
         dtype, (a_row, a_column, c_row) = self.shape.dtype, self.strides or strides
         size = dtype.itemsize
         a = matrix(memory[0], dtype, (rows, depth), (a_row, a_column))
-        padded = self.panel_row == 0
+        padded = self.panel_row is None
         panel = matrix(memory[1], dtype, (depth, columns), (self.right_row, size), panel=padded)
         if self.source_row is not None:
             panel[...] = matrix(memory[3], dtype, (depth, columns), (self.source_row, size))
@@ -164,7 +170,7 @@ class Tile(Struct, frozen=True):
         places = [(bases[r // half], distances[r % half]) for r in range(rows)]
         left = Elements(Type(vector.elem), places, [a_column])
         offsets = [v * lanes * size for v in range(len(masks))]
-        right_masks = masks if self.panel_row else ()
+        right_masks = () if self.panel_row is None else masks
         right = Elements(vector, [(panel, at) for at in offsets], [self.right_row], right_masks)
         if self.source_row is not None:
             source = [(Value("%source", PTR), at) for at in offsets]

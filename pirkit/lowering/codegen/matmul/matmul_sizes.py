@@ -25,11 +25,12 @@ class MatrixBatch(Struct, frozen=True):
 class Gemm(Struct, frozen=True):
     """``c = a b`` of ``rows`` by ``columns`` for each element of the batch; operands are a, b, c.
 
-    a and b are contiguous along one of their axes, c along rows. With ``panel`` columns, b is in
-    panels of so many: all rows of the first columns, then of the next ones, filled up with zeros.
-    Panels in ``stored``, of fewer bits, are widened; an operand after c multiplies each column if
-    it ``scales``. ``summands``, which come last, are added to c, in order; a row of one is
-    contiguous, or one element for all columns.
+    a and b are contiguous along one of their axes, c along rows. If ``panel`` is not 0, b is in
+    panels of so many columns: all rows of the first columns, then all rows of the next ones. The
+    last panel is filled up with zeros. ``stored`` is the element type of panels that have fewer
+    bits than ``dtype`` and are widened. With ``scales``, an operand after c has a factor for each
+    column. ``summands`` are the last operands and are added to c in order; a row of a summand is
+    contiguous, or has one element for all columns.
     """
 
     batch: tuple[int, ...]

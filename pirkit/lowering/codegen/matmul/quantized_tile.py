@@ -28,12 +28,13 @@ ZERO: Final = 0x80
 
 
 class RowsProduct(Struct, frozen=True):
-    """``rows`` by ``depth`` times panels of ``columns`` in all; operands are x, panels, the result,
-    and the scales of columns if it ``scales``, those of rows if it is ``exact``, what is added to
-    the sums of columns if it ``adds``.
+    """``rows`` by ``depth`` times panels of ``columns`` in all.
 
-    An exact product is one of 8-bit integers, ``group`` terms of a column together in the panels;
-    ``each_row`` has a scale of its own then, and x may be ``unsigned``.
+    Operands are x, panels and the result; if it ``scales``, a factor for each column; if it is
+    ``exact``, a factor for all rows, or with ``each_row`` one for each; and if it ``adds``, an
+    int32 for each column, which is added to the sums before they are scaled. An exact product is
+    one of 8-bit integers: panels hold ``group`` terms of a column together, and x may be
+    ``unsigned``.
     """
 
     rows: int
