@@ -1,4 +1,4 @@
-"""Arrays of what users give as tensors."""
+"""Converts what users pass as tensors to numpy arrays."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _HELP = "arguments are tensors, arrays, numbers, and lists of numbers"
 
 
 def given_array(value: Any) -> Array:
-    """The array of a value. Raises UsageError for one that has none, or a mask that would be lost.
+    """A value as a numpy array, without a copy where numpy needs none.
 
-    What `__array__` of the value raises is the cause of that error.
+    Raises ArgumentError (PK0701) for a value that numpy cannot convert, with numpy's error as its
+    cause, and for a masked array, whose mask would be lost.
     """
     if type(value) is np.ndarray:
         return cast(Array, value)

@@ -31,7 +31,7 @@ _WRITABLE: Final = 1
 
 
 _FAULTS: Final = (IndexError, OverflowError, ValueError, RecursionError, MemoryError)
-"""What numpy raises for a subscript; the last two are for lists that are too deep or too long."""
+"""What numpy raises for a bad subscript; the last two for lists that are too deep or too long."""
 
 
 class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):

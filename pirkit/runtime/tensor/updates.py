@@ -16,7 +16,7 @@ UFUNCS: Final[dict[str, np.ufunc]] = {
     "min": np.minimum,
     "max": np.maximum,
 }
-"""How an element and what is given are combined; ``set`` forgets the element."""
+"""The function that combines an element and the given value; ``set`` ignores the element."""
 
 
 class At:
@@ -73,7 +73,7 @@ class Updates:
     mul = multiply
 
     def divide(self, value: Any) -> Any:
-        """Elements by a value."""
+        """Elements divided by a value."""
         return self._tensor.updated(self._index, "divide", value)
 
     def power(self, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Kernels that draw random numbers: the same ones as the reference rules, in their order."""
+"""Kernels that draw random numbers, the same as the reference rules and in the same order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Draw = Callable[[np.random.Generator, Array], Any]
 
 _LEAST: Final = np.finfo(np.float64).smallest_normal
 _MOST: Final = 1 - 2.0**-53
-"""Bounds of a share whose quantile is finite."""
+"""Bounds of a probability whose quantile is finite."""
 
 
 def _evenly(source: np.random.Generator, out: Array) -> None:
@@ -52,7 +52,7 @@ def _drawn(b: Binding, draw: Draw, expanded: float, offset: float) -> Step | Non
 
 @kernel("uniform", dtypes=dt.FLOATS)
 def uniform(b: Binding) -> Step | None:
-    """Evenly spread numbers."""
+    """Uniformly distributed numbers."""
     low, high = b.attrs["min"], b.attrs["max"]
     return _drawn(b, _evenly, high - low, low)
 
@@ -65,7 +65,7 @@ def gaussian(b: Binding) -> Step | None:
 
 @kernel("truncated_gaussian_random", dtypes=dt.FLOATS)
 def truncated_gaussian(b: Binding) -> Step | None:
-    """Shares of the normal law between its shares at the bounds, turned into numbers."""
+    """Uniform probabilities between those of the bounds, through the quantile function."""
     generator, a = b.generator, b.attrs
     if generator is None or a["std"] <= 0:
         return None
