@@ -10,8 +10,9 @@ from pirkit.diag.errors import CallError, InputError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.given_arrays import refuse_mask
 from pirkit.runtime.place import CPU, Place
-from pirkit.runtime.tensor import dlpack
+from pirkit.runtime.tensor import array_api, dlpack
 from pirkit.runtime.tensor.buffer import Array
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
@@ -24,7 +25,8 @@ def tensor(data: Any, dtype: DTypeLike | None = None, place: Place = CPU) -> Den
     """A tensor with a copy of the data: numbers, nested lists of them, an array, or a tensor.
 
     Without ``dtype``, arrays keep theirs; Python's floats become float32, integers int64, complex
-    numbers complex64. Raises InputError for ragged lists, UnsupportedError for other elements.
+    numbers complex64. Raises InputError for ragged lists, UnsupportedError for other elements,
+    ArgumentError for a masked array.
     """
     array = _copied(data)
     held = element_type(array.dtype)
@@ -35,8 +37,9 @@ def tensor(data: Any, dtype: DTypeLike | None = None, place: Place = CPU) -> Den
 def _copied(data: Any) -> Array:
     if hasattr(data, "__dlpack_device__") and not isinstance(data, np.ndarray | DenseTensor):
         return from_dlpack(data, copy=True).numpy()
+    refuse_mask(data)
     try:
-        return np.array(cast(Any, data))
+        return np.array(array_api.unwrap(data))
     except ValueError as error:
         raise InputError(
             f"no tensor can be made of these values: {error}",
@@ -55,8 +58,9 @@ def _wanted(data: Any, held: DType) -> DType:
 def from_numpy(array: Array) -> DenseTensor:
     """A tensor that shares an array's memory; it is read-only if the array is.
 
-    Raises UnsupportedError for unsupported element types.
+    Raises UnsupportedError for unsupported element types, ArgumentError for a masked array.
     """
+    refuse_mask(array)
     if not isinstance(cast(object, array), np.ndarray):
         raise CallError(
             f"`from_numpy` takes a numpy array, not a {type(array).__name__}",
