@@ -54,7 +54,12 @@ def summation(b: Binding, shape: Shape, dtype: DType, axes: Sequence[int], into:
             stage(x, target)
             x = target
 
-    return by_blas
+    def by_complex_blas(x: Array, out: Array) -> None:
+        by_blas(x, out)
+        if np.isnan(out).any():  # 0 times infinity is NaN: a product with 1 mixes both parts
+            general(x, out)
+
+    return by_complex_blas if dtype.is_complex else by_blas
 
 
 def _stages(
