@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from pirkit.dialect.operation import ProgramOp
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.parallel import Graph, execute_parallel
+from pirkit.runtime.plan import Copy
 from pirkit.runtime.run_block import BlockSteps, execute
 from pirkit.runtime.slots import SlotTable
 from tests.execution import parsed
@@ -379,3 +382,24 @@ def test_threads_that_call_one_executable_do_not_disturb_each_other() -> None:
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(work, range(8)))
     assert results == [[2.0**n] * 20 for n in range(8)]
+
+
+def test_an_interrupt_in_one_of_several_threads_ends_the_run() -> None:
+    """The other threads waited for the interrupted step, and each later run for a thread."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    seen: list[BaseException] = []
+
+    def run() -> None:
+        steps = BlockSteps(((interrupted,), (int,)), (Copy((), ()),) * 2)
+        with pytest.raises(KeyboardInterrupt) as error:
+            execute_parallel(cast(Any, None), steps, Graph((0, 1), ((1,), ())), 2)
+        seen.append(error.value)
+
+    for count in (1, 2, 3):
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(60)
+        assert len(seen) == count
