@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct, field
 
-from pirkit.diag.errors import ConstraintError
 from pirkit.diag.forks import renewed
-from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.native.cores import at_most
 from pirkit.runtime.nodes import Access
-from pirkit.runtime.run_block import BlockSteps, fault
+from pirkit.runtime.run_block import BlockSteps, fault, is_of_kernel
 from pirkit.runtime.slots import SlotTable
 
 if TYPE_CHECKING:
@@ -149,6 +147,6 @@ def execute_parallel(slot_table: SlotTable, steps: BlockSteps, graph: Graph, thr
     if run.failed:
         index = min(run.failed)
         error = run.failed[index]
-        if isinstance(error, (ConstraintError, *KERNEL_FAULTS)):
+        if isinstance(error, Exception) and is_of_kernel(error):
             raise fault(slot_table, steps.instructions[index], error) from error
         raise error

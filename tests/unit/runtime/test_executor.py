@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+import pirkit
 from pirkit.diag.errors import RuntimeFault
 from pirkit.diag.limits import Limits, use_limits
 from pirkit.dialect.operation import ProgramOp
@@ -46,6 +47,11 @@ def f32(*values: float) -> Any:
     return np.array(values, np.float32)
 
 
+INVERSE = executable(
+    "%y = pd_op.inverse(%x) : (tensor<2x2xf32>) -> tensor<2x2xf32>\n"
+    + out("%y", "tensor<2x2xf32>"),
+    ('%x "x" : tensor<2x2xf32>',),
+)
 RELU = executable(f"%y = pd_op.relu(%x) : ({F}) -> {F}\n" + out("%y"))
 
 
@@ -80,6 +86,17 @@ def test_a_missing_parameter_is_named() -> None:
     with pytest.raises(RuntimeFault, match="parameter 'w' is missing") as caught:
         exe()
     assert caught.value.code == "PK0902"
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_data_that_an_op_refuses_are_told_with_its_place(backend: str) -> None:
+    """A fault of the rule itself names neither."""
+    run = Executable(INVERSE.plan, KernelLibrary(backend))
+    with pytest.raises(RuntimeFault, match=r"`pd_op.inverse`: the matrix is not") as error:
+        run(x=np.zeros((2, 2), np.float32))
+    assert (error.value.code, error.value.span is not None) == ("PK0901", True)
+    with pytest.raises(RuntimeFault, match=r"`pd_op.inverse`: the matrix is not"):
+        pirkit.ops.inverse(pirkit.tensor(np.zeros((2, 2))))
 
 
 def test_a_kernel_that_refuses_is_named_with_its_place() -> None:
