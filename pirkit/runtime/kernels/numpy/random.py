@@ -11,6 +11,7 @@ import numpy as np
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.bessel import normal_quantile
 from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.draws import greatest_below
 from pirkit.runtime.kernels.numpy.cache_blocks import walker
 from pirkit.runtime.registry import kernel
 
@@ -29,8 +30,10 @@ def _normally(source: np.random.Generator, out: Array) -> None:
     source.standard_normal(out=out)
 
 
-def _drawn(b: Binding, draw: Draw, expanded: float, offset: float) -> Step | None:
-    """``offset + spread * draw``, computed in float64 and rounded once."""
+def _drawn(
+    b: Binding, draw: Draw, expanded: float, offset: float, most: float = np.inf
+) -> Step | None:
+    """``offset + expanded * draw``, at most ``most``, computed in float64 and rounded once."""
     generator = b.generator
     if generator is None:
         return None
@@ -43,6 +46,8 @@ def _drawn(b: Binding, draw: Draw, expanded: float, offset: float) -> Step | Non
             draw(source, w)
             np.multiply(w, expanded, w)
             np.add(w, offset, w)
+            if most < np.inf:
+                np.minimum(w, most, out=w)
             np.copyto(out, w, casting="unsafe")
 
         walk(passes, out)
@@ -54,7 +59,7 @@ def _drawn(b: Binding, draw: Draw, expanded: float, offset: float) -> Step | Non
 def uniform(b: Binding) -> Step | None:
     """Uniformly distributed numbers."""
     low, high = b.attrs["min"], b.attrs["max"]
-    return _drawn(b, _evenly, high - low, low)
+    return _drawn(b, _evenly, high - low, low, greatest_below(low, high, b.output().dtype))
 
 
 @kernel("gaussian", dtypes=dt.FLOATS)
