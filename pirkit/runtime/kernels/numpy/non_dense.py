@@ -88,7 +88,12 @@ def merge_rows(b: Binding) -> Step:
 def add_coo(b: Binding) -> Step:
     """The coordinates of both operands; the values of common ones are added."""
 
-    def step(x: SparseCooTensor, y: SparseCooTensor) -> SparseCooTensor:
+    def step(x: Any, y: Any) -> SparseCooTensor:
+        if not isinstance(x, SparseCooTensor) or not isinstance(y, SparseCooTensor):
+            raise ArgumentError(
+                "the sum of a coordinate tensor and one of another kind",
+                help="take `to_dense()` of it, or `to_coo()` of compressed rows",
+            )
         _require_equal_shape(x, y)
         if len(x.indices) != len(y.indices):
             raise UsageError(f"{len(x.indices)} and {len(y.indices)} sparse dimensions",
