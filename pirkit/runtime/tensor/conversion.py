@@ -21,7 +21,7 @@ _DEFAULTS: Final = {dt.float64: dt.float32, dt.complex128: dt.complex64}
 """From numpy's default element types of Python numbers to Paddle's."""
 
 
-def tensor(data: Any, dtype: DTypeLike | None = None, place: Place = CPU) -> DenseTensor:
+def tensor(data: Any, dtype: DTypeLike | None = None, place: Place | str = CPU) -> DenseTensor:
     """A tensor with a copy of the data: numbers, nested lists of them, an array, or a tensor.
 
     Without ``dtype``, arrays keep theirs; Python's floats become float32, integers int64, complex
@@ -70,7 +70,9 @@ def from_numpy(array: Array) -> DenseTensor:
     return DenseTensor(np.asarray(array))
 
 
-def from_dlpack(x: Any, /, *, device: Place | None = None, copy: bool | None = None) -> DenseTensor:
+def from_dlpack(
+    x: Any, /, *, device: Place | str | None = None, copy: bool | None = None
+) -> DenseTensor:
     """A tensor that shares the memory of another framework's tensor, and keeps it alive.
 
     ``copy=True`` always copies, ``copy=False`` never (BufferError if a copy is needed). Raises
@@ -78,6 +80,7 @@ def from_dlpack(x: Any, /, *, device: Place | None = None, copy: bool | None = N
     """
     made = DenseTensor(dlpack.read(x, copy))
     element_type(made.array.dtype)
+    device = Place(device) if isinstance(device, str) else device
     if device is None or device == made.place:
         return made
     if copy is False:

@@ -219,11 +219,13 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
             return self
         return DenseTensor(convert(self.array, wanted))
 
-    def to(self, place: Place) -> DenseTensor:
-        """The tensor at a place: itself if it is there, else a copy.
+    def to(self, place: Place | str) -> DenseTensor:
+        """The tensor at a place, or at the first one of a kind: itself if it is there, else a copy.
 
-        Raises UnsupportedError for a GPU if cupy is not installed.
+        Raises UnsupportedError for a place of another kind than ``cpu`` and ``gpu``, and for a GPU
+        if cupy is not installed.
         """
+        place = Place(place) if isinstance(place, str) else place
         if place == self.place:
             return self
         if place == CPU:
@@ -232,7 +234,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         with cupy.cuda.Device(place.device):
             return DenseTensor(cupy.asarray(self.array))
 
-    def to_device(self, device: Place, /, *, stream: None = None) -> DenseTensor:
+    def to_device(self, device: Place | str, /, *, stream: None = None) -> DenseTensor:
         """The array API's word for :meth:`to`."""
         return self.to(device)
 

@@ -178,6 +178,20 @@ def test_a_tensor_of_tensors() -> None:
     assert pirkit.tensor(parts).tolist() == [1.0, 2.0]
 
 
+def test_places_by_name() -> None:
+    x = pirkit.tensor([1.0], place="cpu")
+    assert x.to("cpu") is x
+    assert pirkit.from_dlpack(x, device="cpu").address == x.address
+    with pytest.raises(UnsupportedError, match="brought to cuda:0"):
+        x.to("cuda")
+
+
+def test_updates_do_not_warn() -> None:
+    with np.errstate(all="raise"):
+        assert pirkit.tensor([3, 0]).at[1].divide(0).tolist() == [3, -(2**63)]
+        assert pirkit.tensor([1.0]).at[0].set(1e300).tolist() == [np.inf]
+
+
 def test_membership_is_that_of_elements() -> None:
     x = pirkit.tensor([[1, 5], [2, 3]])
     assert 5 in x
