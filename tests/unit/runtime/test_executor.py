@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ import pirkit
 from pirkit.diag.errors import RuntimeFault
 from pirkit.diag.limits import Limits, use_limits
 from pirkit.dialect.operation import ProgramOp
+from pirkit.frontend.files import Program, parse
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.executor import Executable
@@ -22,6 +24,7 @@ from pirkit.runtime.plan import Copy
 from pirkit.runtime.run_block import BlockSteps, execute
 from pirkit.runtime.slots import SlotTable
 from tests.execution import parsed
+from tests.whole_program.test_segments import WRITES
 
 F = "tensor<2xf32>"
 C = "tensor<i1>"
@@ -420,3 +423,12 @@ def test_an_interrupt_in_one_of_several_threads_ends_the_run() -> None:
         thread.start()
         thread.join(60)
         assert len(seen) == count
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_copy_of_an_executable_has_parameters_of_its_own(in_place: bool) -> None:
+    """A run of the copy changed the parameters of both."""
+    exe = pirkit.compile(Program(parse(WRITES), {"w": np.ones(4, np.float32)}), in_place=in_place)
+    exe(x=np.ones(4, np.float32))
+    copy.copy(exe)(x=np.ones(4, np.float32))
+    assert (exe.params["w"].tolist(), exe.runs) == ([2.0] * 4, 1)
