@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import pirkit
-from pirkit.diag.errors import RuntimeFault
+from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.diag.limits import Limits, use_limits
 from pirkit.dialect.operation import ProgramOp
 from pirkit.frontend.files import Program, parse
@@ -432,3 +432,18 @@ def test_a_copy_of_an_executable_has_parameters_of_its_own(in_place: bool) -> No
     exe(x=np.ones(4, np.float32))
     copy.copy(exe)(x=np.ones(4, np.float32))
     assert (exe.params["w"].tolist(), exe.runs) == ([2.0] * 4, 1)
+
+
+class Unreadable:
+    """As a tensor of torch that needs a gradient."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise RuntimeError("no array of it")
+
+
+def test_arguments_whose_conversion_fails_are_told() -> None:
+    with pytest.raises(RuntimeFault, match="no array of it") as error:
+        RELU(x=Unreadable())
+    assert error.value.code == "PK0903"
+    with pytest.raises(UsageError, match="no array of it"):
+        pirkit.ops.relu(Unreadable())
