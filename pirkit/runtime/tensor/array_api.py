@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any, Final, cast
 
@@ -76,7 +76,7 @@ def wrap(value: Any, tensor: Callable[[Any], Any]) -> Any:
             return tensor(value) if hasattr(value, "ndim") else value
 
 
-def with_weak_numbers(operands: tuple[Any, ...], kinds: tuple[type, ...]) -> tuple[Any, ...]:
+def with_weak_numbers(operands: tuple[Any, ...], kinds: Collection[type]) -> tuple[Any, ...]:
     """Python numbers of some kinds converted to the `ml_dtypes` type of the other operands, as
     numpy would promote the result to a wider type.
     """
@@ -100,19 +100,22 @@ def lifted(function: Callable[..., Any], tensor: Callable[[Any], Any]) -> Callab
         return function  # `DenseTensor.__array_ufunc__` rounds its result
     name = function.__name__
     exact = in_f32(function) if name in _IN_F32 else None
-    weak = (float,) if isinstance(function, np.ufunc) else (float, int) if name == "where" else ()
+    weak: frozenset[type] = frozenset({"where": (float, int)}.get(name, ()))
+    weak = weak or frozenset({float} if isinstance(function, np.ufunc) else ())
 
     def apply_to_arrays(*arguments: Any, **options: Any) -> Any:
         arrays, options = unwrap(arguments), unwrap(options)
-        if weak:
+        if weak and not weak.isdisjoint(map(type, arrays)):
             arrays = with_weak_numbers(arrays, weak)
-        if exact is None or options.get("dtype") is not None:
+        if exact is None or (arrays and getattr(arrays[0], "itemsize", 0) > 2):
             return wrap(function(*arrays, **options), tensor)
-        if any(map(_is_wide, (*arrays[1:], *options.values()))):  # so is the result
+        if not arrays and "a" in options:
+            arrays = (options.pop("a"),)
+        is_wide = any(map(_is_wide, (*arrays[1:], *options.values())))  # so is the result
+        if is_wide or not arrays or options.get("dtype") is not None:
             return wrap(function(*arrays, **options), tensor)
-        first, *others = arrays or (options.pop("a"),)
-        first = first if hasattr(first, "dtype") else np.asarray(first)
-        return wrap(exact(first, *others, **options), tensor)
+        first = arrays[0] if hasattr(arrays[0], "dtype") else np.asarray(arrays[0])
+        return wrap(exact(first, *arrays[1:], **options), tensor)
 
     apply_to_arrays.__name__ = apply_to_arrays.__qualname__ = name
     apply_to_arrays.__doc__ = function.__doc__

@@ -37,8 +37,11 @@ def tensor(data: Any, dtype: DTypeLike | None = None, place: Place | str = CPU) 
 def _copied(data: Any) -> Array:
     if hasattr(data, "__dlpack_device__") and not isinstance(data, np.ndarray | DenseTensor):
         return from_dlpack(data, copy=True).numpy()
-    refuse_mask(data)
+    if isinstance(data, np.ndarray):
+        refuse_mask(data)
     try:
+        return np.array(cast(Any, data))
+    except TypeError:  # numpy cannot read tensors of bfloat16 in a list
         return np.array(array_api.unwrap(data))
     except ValueError as error:
         raise InputError(
