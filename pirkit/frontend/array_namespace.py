@@ -255,6 +255,12 @@ def _sort(x: Any, *, axis: int = -1, descending: bool = False, stable: bool = Tr
     return DenseTensor(np.flip(array, axis=axis).copy() if descending else array)
 
 
+def _clip(x: Any, min: Any = None, max: Any = None) -> Any:
+    """Numpy's function takes both limits, or neither."""
+    with np.errstate(all="ignore"):
+        return array_api.lifted(np.clip, DenseTensor)(x, min, max)
+
+
 def _argsort(
     x: Any, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> DenseTensor:
@@ -285,6 +291,7 @@ _OWN: Final[dict[str, Callable[..., Any]]] = {
     "asarray": _asarray,
     "astype": _astype,
     "argsort": _argsort,
+    "clip": _clip,
     "fft.fftfreq": _frequencies("fftfreq"),
     "fft.rfftfreq": _frequencies("rfftfreq"),
     "from_dlpack": from_dlpack,

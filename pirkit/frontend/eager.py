@@ -36,6 +36,7 @@ from pirkit.runtime.library import bind_call, call_fault
 from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import Call
 from pirkit.runtime.registry import KERNELS
+from pirkit.runtime.run_block import is_of_kernel
 from pirkit.runtime.scope.overlap import overlap, refuse_overlap
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import meta_of
@@ -118,7 +119,9 @@ class EagerOp:
         run, at, _ = found
         try:
             return run(args if at is None else [args[i] for i in at])
-        except (ConstraintError, *KERNEL_FAULTS) as error:
+        except (ConstraintError, RuntimeFault, *KERNEL_FAULTS) as error:
+            if not is_of_kernel(error):
+                raise
             raise self._fault(error) from error
 
     def _call(
@@ -148,7 +151,9 @@ class EagerOp:
             quick[key] = (run, None if first else tuple(at), [t.meta for t in given])
         try:
             return run(tensors)
-        except (ConstraintError, *KERNEL_FAULTS) as error:
+        except (ConstraintError, RuntimeFault, *KERNEL_FAULTS) as error:
+            if not is_of_kernel(error):
+                raise
             raise self._fault(error) from error
 
     def _fault(self, error: Exception) -> RuntimeFault:
@@ -157,6 +162,8 @@ class EagerOp:
         if isinstance(error, ConstraintError):
             note = f"constraint {error.constraint}"
             return call_fault(call, error.message, note, error.help)
+        if isinstance(error, RuntimeFault):
+            return call_fault(call, error.message, None, error.help)
         return call_fault(call, f"{error}", None, None)
 
     def _run(self, metas: tuple[Meta | None, ...], attrs: dict[str, Any]) -> Run:

@@ -1,4 +1,7 @@
-"""Lists of tensors in programs: arrays with the actions of instructions on them, saved values."""
+"""Two kinds of lists at run time: tensor arrays of programs, with the actions on them, and stacks.
+
+Branches and loops push the values that their derivatives need on a stack.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from pirkit.runtime.plan import Stack
 
 
 class TensorList(list[Any]):
-    """Tensors by index; None where nothing was written."""
+    """A tensor array: tensors by index, None at an index that was not written."""
 
     def at(self, place: int, span: Span | None) -> Any:
         """The tensor at an index. Raises RuntimeFault (PK0904) if it was not written."""

@@ -87,7 +87,7 @@ def _bessel_asymptotic(x: Array, order: int) -> Array:
     for k in range(1, _ASYMPTOTIC_TERMS):
         term = -term * (4 * order * order - (2 * k - 1) ** 2) / (8 * k * x)
         total += term
-    return total / np.sqrt(2 * np.pi * x)
+    return total / (np.sqrt(2 * np.pi) * np.sqrt(x))  # 2 * pi * x would overflow
 
 
 def polygamma(x: Array, order: int) -> Array:

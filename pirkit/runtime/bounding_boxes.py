@@ -26,9 +26,10 @@ def areas(boxes: Array, pixel_offset: bool) -> Array:
 def _overlaps(
     box: Array, area: Any, boxes: Array, others: Array, pixel_offset: bool, per_class: bool
 ) -> Array:
-    """Intersection over union of one box with each of ``boxes [R, 4]``, whose areas are known.
+    """Intersection over union of one box with each of ``boxes [R, 4]``.
 
-    Pixels of both may touch where the boxes are ``per_class``: then that is no overlap.
+    ``area`` and ``others`` are their areas. With ``pixel_offset`` boxes that touch share a row of
+    pixels; if ``per_class``, that counts as no overlap.
     """
     extra = boxes.dtype.type(pixel_offset)
     low, high = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])

@@ -15,6 +15,8 @@ from pirkit.runtime.lazy_numpy import Array, np
 HALF_TYPES: Final = (dt.float16, dt.bfloat16)
 """Storage types too narrow to compute in."""
 
+_NARROW_FLOATS: Final = (*HALF_TYPES, dt.float8_e4m3fn, dt.float8_e5m2)
+
 _NARROW_INTS: Final = (dt.uint8, dt.int8, dt.int16)
 
 
@@ -88,7 +90,7 @@ def widened(x: Array) -> Array:
 
 
 def in_f32(function: Callable[..., Any]) -> Callable[..., Array]:
-    """``function``, computed in float32 and rounded once if its arrays are float16 or bfloat16.
+    """``function``, computed in float32 and rounded once if its arrays are of 16 or 8 bits.
 
     The result is always an array, even if numpy would return a scalar.
     """
@@ -96,13 +98,17 @@ def in_f32(function: Callable[..., Any]) -> Callable[..., Array]:
     @wraps(function)
     def rule(*arrays: Array, **attributes: Any) -> Array:
         narrow = arrays[0].dtype
-        if dt.of_numpy(narrow) not in HALF_TYPES:
+        if dt.of_numpy(narrow) not in _NARROW_FLOATS:
             return np.asarray(function(*arrays, **attributes))
-        in_float64 = (a.astype(np.float32) if a.dtype == narrow else a for a in arrays)
-        out = np.asarray(function(*in_float64, **attributes))
+        wide = (a.astype(np.float32) if _is_of(a, narrow) else a for a in arrays)
+        out = np.asarray(function(*wide, **attributes))
         return out.astype(narrow) if out.dtype == np.float32 else out
 
     return rule
+
+
+def _is_of(value: Any, dtype: np.dtype[Any]) -> bool:
+    return getattr(value, "dtype", None) == dtype  # an axis has none
 
 
 def in_single(step: Callable[..., Any], half: DType, wanted: Sequence[Any]) -> Callable[..., Any]:

@@ -8,10 +8,22 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.plan import Call
 
 _WORD: Final = (1 << 64) - 1
+
+
+def greatest_below(low: float, high: float, dtype: DType) -> float:
+    """The greatest number of a float type in [`low`, `high`); infinity if there is none.
+
+    It bounds what is drawn in float64, of which the greatest numbers are rounded to `high`.
+    """
+    with np.errstate(all="ignore"):
+        rounded = np.asarray(high, dtype.np)
+        below = rounded if rounded < high else np.nextafter(rounded, np.asarray(-np.inf, dtype.np))
+    return float(below) if low <= below else np.inf
 
 
 class Draws(Struct):

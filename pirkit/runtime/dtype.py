@@ -69,6 +69,10 @@ class DType:
     def __repr__(self) -> str:
         return self.name
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies, and what another process unpickles, are the instance of that name."""
+        return named, (self.name,)
+
 
 bool_: Final = DType("bool", "b", 1, 0, "bool")
 int16: Final = DType("int16", "i16", 2, 1, "int")
@@ -115,6 +119,12 @@ EVERY: Final = (*ALL, *(d for d in STORED if d not in ALL))
 BY_NAME: Final = {d.name: d for d in EVERY}
 BY_SHORT: Final = {d.short: d for d in EVERY}
 BY_CODE: Final = {d.code: d for d in ALL}
+
+
+def named(name: str) -> DType:
+    """The element type of a name, such as ``float32``."""
+    return BY_NAME[name]
+
 
 FLOATS: Final = (float32, float64, float16, bfloat16)
 INTS: Final = (int32, int64)

@@ -55,7 +55,7 @@ class DynamicCall:
             for h, v in zip(call.host, hosts, strict=True)
         }
         metas = tuple([None if x is None else of_value(x) for x in operands])
-        key = (metas, *found.values())
+        key = (metas, *map(_hashable, found.values()))
         entry = self._bound.get(key)
         if entry is None:
             entry = self._bind(metas, {**call.attrs, **found})
@@ -99,6 +99,11 @@ class DynamicCall:
             raise call_fault(call, "the shape of its result is not known", None, None)
         choice, step = bound
         return step, expected if choice.kernel.form == "out" else None
+
+
+def _hashable(value: Any) -> Any:
+    """A part of a key; `==` does not tell 0.0 from -0.0."""
+    return repr(value) if isinstance(value, float | complex) else value
 
 
 def host_value(host: HostArgument, value: Any, call: Call, device: Device) -> Any:

@@ -133,7 +133,9 @@ class Executable:
                 f"the executable of @{self.plan.name} cannot be pickled",
                 help="pickle the program, and compile it where it is needed",
             )
-        return self.remake, (), {"params": self.params, "seed": self.seed, "runs": self.runs}
+        # a copy has parameters of its own; without `in_place` runs replace arrays, and write none
+        params = {n: p.copy() if self.in_place else p for n, p in self.params.items()}
+        return self.remake, (), {"params": params, "seed": self.seed, "runs": self.runs}
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(map(str, each)) for each in (self.inputs, self.outputs))

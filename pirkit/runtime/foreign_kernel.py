@@ -1,4 +1,4 @@
-"""Kernels and reference rules of plug-ins: what they raise has a code, what they return a shape."""
+"""Checks on kernels of plug-ins: what they raise gets a code, what they return is as inferred."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pirkit.diag.errors import PirkitError
 from pirkit.runtime.binding import KERNEL_FAULTS, Bind, Binding, Step
-from pirkit.runtime.meta import UNKNOWN, TensorMeta
+from pirkit.runtime.meta import UNKNOWN, Meta, TensorMeta, VecMeta
 
 
 def bound(source: str, bind: Bind, binding: Binding, *, returns: bool) -> Step | None:
@@ -37,23 +37,33 @@ def _told(source: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _checked(source: str, run: Callable[..., Any], binding: Binding) -> Callable[..., Any]:
-    """Results of a shape that was not inferred would leave memory of the next op unwritten."""
+    """Refuse results that were not inferred: native code would read memory beyond an array that is
+    smaller, and the bits of one of another type as its own.
+    """
     wanted = binding.outputs
 
     def step(*given: Any) -> Any:
         found = run(*given)
         results: tuple[Any, ...] = cast(Any, found) if isinstance(found, tuple) else (found,)
         for meta, value in zip(wanted, results, strict=False):
-            if isinstance(meta, TensorMeta) and not _has_shape(value, meta):
-                shape: Any = getattr(value, "shape", value)
-                raise ValueError(f"`{source}` gives {shape}, and {meta} is inferred")
+            if not _is_of(value, meta):
+                raise ValueError(f"`{source}` gives {_shown(value)}, and {meta} is inferred")
         return cast(Any, found)
 
     return step
 
 
-def _has_shape(value: Any, meta: TensorMeta) -> bool:
+def _is_of(value: Any, meta: Meta | None) -> bool:
+    if isinstance(meta, VecMeta):
+        fits = isinstance(value, list | tuple) and len(cast("list[Any]", value)) == len(meta)
+        return fits and all(map(_is_of, cast("list[Any]", value), meta.items))
+    if not isinstance(meta, TensorMeta):
+        return True
     shape: tuple[int, ...] | None = getattr(value, "shape", None)
-    if shape is None or len(shape) != meta.rank:
+    if shape is None or len(shape) != meta.rank or value.dtype != meta.dtype.np:
         return False
     return all(want in (UNKNOWN, size) for size, want in zip(shape, meta.shape, strict=True))
+
+
+def _shown(value: Any) -> str:
+    return f"{value.dtype}{list(value.shape)}" if hasattr(value, "shape") else f"{value}"

@@ -11,7 +11,7 @@ Taps = list[tuple[Array, Array | None]]
 def taps_along(
     method: str, length: int, size: int, factor: float | None, align_corners: bool, align_mode: int
 ) -> Taps:
-    """Neighbours and weights along one dimension.
+    """Source indices and weights along one dimension, for ``length`` elements resized to ``size``.
 
     The ratio of the sizes is computed in float32, as in Paddle, to select the same neighbours.
     """

@@ -1,4 +1,4 @@
-"""The measured figures of the machine that every estimate of time is made of: the one table.
+"""The measured costs of the machine, from which all estimates of time are computed.
 
 They were measured on one thread of x86-64 with AVX-512. Estimates choose between forms that compute
 the same; no result depends on them. What one op costs beside them stands on its record

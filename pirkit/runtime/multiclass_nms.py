@@ -23,7 +23,9 @@ def report(
     nms_eta: float,
     background_label: int,
 ) -> tuple[Array, Array, Array]:
-    """The rule of ``pd_op.multiclass_nms3``: rows, their indices, and the row count of each image.
+    """The rule of ``pd_op.multiclass_nms3``.
+
+    Returns rows ``(class, score, box)``, the index of each box, and the row count of each image.
 
     The rows of an image are sorted by class and score, or by class and index if ``rois_num`` is
     given.

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct, field
 
-from pirkit.diag.errors import ConstraintError
 from pirkit.diag.forks import renewed
-from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.native.cores import at_most
 from pirkit.runtime.nodes import Access
-from pirkit.runtime.run_block import BlockSteps, fault
+from pirkit.runtime.run_block import BlockSteps, fault, is_of_kernel
 from pirkit.runtime.slots import SlotTable
 
 if TYPE_CHECKING:
@@ -73,17 +71,17 @@ class _Run(Struct):
     waits: list[int]
     ready: list[int] = field(default_factory=list[int])
     left: int = 0
-    failed: dict[int, Exception] = field(default_factory=dict[int, Exception])
+    failed: dict[int, BaseException] = field(default_factory=dict[int, BaseException])
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def work(self) -> None:
         """Run ready steps, the earliest first, until none is left."""
         with np.errstate(all="ignore"), at_most(self.threads):
             while (index := self.take()) is not None:
-                error: Exception | None = None
+                error: BaseException | None = None
                 try:
                     apply(*self.steps.calls[index])
-                except Exception as found:
+                except BaseException as found:  # an interrupt, too, or the others wait for ever
                     error = found
                 self.finish(index, error)
 
@@ -93,7 +91,13 @@ class _Run(Struct):
                 self.changed.wait()
             return heappop(self.ready) if self.ready and not self.failed else None
 
-    def finish(self, index: int, error: Exception | None) -> None:
+    def stop(self, error: BaseException) -> None:
+        """Let the threads begin no more steps."""
+        with self.changed:
+            self.failed[-1] = error
+            self.changed.notify_all()
+
+    def finish(self, index: int, error: BaseException | None) -> None:
         with self.changed:
             self.left -= 1
             if error is not None:
@@ -133,12 +137,16 @@ def execute_parallel(slot_table: SlotTable, steps: BlockSteps, graph: Graph, thr
     ready = [i for i, count in enumerate(waits) if not count]
     run = _Run(slot_table, steps, graph, threads, waits, ready, len(waits))
     others = [_pool(threads - 1).submit(run.work) for _ in range(threads - 1)]
-    run.work()
+    try:
+        run.work()
+    except BaseException as error:  # an interrupt between two steps
+        run.stop(error)
+        raise
     for other in others:
         other.result()
     if run.failed:
         index = min(run.failed)
         error = run.failed[index]
-        if isinstance(error, (ConstraintError, *KERNEL_FAULTS)):
+        if isinstance(error, Exception) and is_of_kernel(error):
             raise fault(slot_table, steps.instructions[index], error) from error
         raise error

@@ -96,7 +96,7 @@ class Kernel(Struct, frozen=True):
     def __call__(self, binding: Binding) -> Step | None:
         if not self.source or self.source.startswith("pirkit."):
             return self.bind(binding)
-        return foreign_kernel.bound(self.source, self.bind, binding, returns=self.form == "new")
+        return foreign_kernel.bound(self.source, self.bind, binding, returns=self.form != "out")
 
 
 class Choice(Struct, frozen=True):
@@ -157,8 +157,11 @@ class Registry:
         Raises ValueError for an unknown backend, and, unless ``override``, if there is a kernel
         with the same op, key and kind.
         """
-        if kernel.key.backend not in self._backends:
+        backend = self._backends.get(kernel.key.backend)
+        if backend is None:
             raise ValueError(f"{kernel.op}: there is no backend {kernel.key.backend!r}")
+        if override:  # the kernel that it replaces must not be registered after it
+            self._load(backend)
         kernels_of_op = self._kernels.setdefault((kernel.op, kernel.kind), {})
         other = kernels_of_op.get(kernel.key)
         origin, slot = note_addition(__name__), ((kernel.op, kernel.kind), kernel.key)
@@ -316,6 +319,8 @@ class Registry:
             return
         # import before taking the lock: an import may wait for a thread that waits for the lock
         found: list[Callable[[Registry], None]] = [loaded(e) for e in plugins(PLUGINS)]
+        for backend in tuple(self._backends.values()) if found else ():
+            self._load(backend)  # plug-ins may override its kernels
         with self._lock:
             if not (self._plugins_loaded or self._is_extending):
                 self._extend(found)

@@ -62,9 +62,18 @@ def execute(slot_table: SlotTable, steps: BlockSteps) -> None:
         _consume(starmap(apply, left))
         if length_hint(left):
             raise LookupError("a kernel raised StopIteration")  # it ends a loop in C silently
-    except (ConstraintError, *KERNEL_FAULTS) as error:
+    except (ConstraintError, RuntimeFault, *KERNEL_FAULTS) as error:
+        if not is_of_kernel(error):
+            raise
         index = len(steps.ended) - length_hint(left) - 1
         raise fault(slot_table, steps.instructions[index], error) from error
+
+
+def is_of_kernel(error: BaseException) -> bool:
+    """Whether a kernel raised an error: that tells neither the op nor its place."""
+    if isinstance(error, RuntimeFault):
+        return error.code == RuntimeFault.default_code
+    return isinstance(error, (ConstraintError, *KERNEL_FAULTS))
 
 
 def fault(slot_table: SlotTable, failed: Instruction, error: Exception) -> RuntimeFault:
@@ -72,10 +81,12 @@ def fault(slot_table: SlotTable, failed: Instruction, error: Exception) -> Runti
     if isinstance(error, ConstraintError) and isinstance(failed, Call):
         note = f"constraint {error.constraint}"
         return call_fault(failed, error.message, note, error.help)
+    told = error if isinstance(error, RuntimeFault) else None
+    message, help = (f"{error}", None) if told is None else (told.message, told.help)
     if not isinstance(failed, Call):
-        return RuntimeFault(f"{error}", code="PK0901", span=failed.span)
+        return RuntimeFault(message, code="PK0901", span=failed.span, help=help)
     shown = ", ".join(_describe(slot_table.value(o)) for o in failed.inputs)
-    return call_fault(failed, f"{error}", f"called with {shown}", None)
+    return call_fault(failed, message, f"called with {shown}", help)
 
 
 def _describe(value: Any) -> str:

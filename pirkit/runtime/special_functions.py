@@ -123,7 +123,7 @@ def _lgamma(x: Array) -> Array:
     value = (z - 0.5) * np.log(z) - z + 0.5 * np.log(2 * np.pi) + series - np.log(product)
     value = np.where(np.isposinf(positive), np.inf, value)
     value = np.where((positive == 1.0) | (positive == 2.0), 0.0, value)  # `ceil` of it would tell
-    sine = np.sin(np.pi * (np.abs(x) % 1.0))
+    sine = np.sin(np.pi * np.abs(x - np.rint(x)))  # exact next to a pole
     reflected = np.where(sine == 0.0, np.inf, np.log(np.pi) - np.log(sine) - value)
     return np.where(np.isneginf(x), np.inf, np.where(x < 0.5, reflected, value))
 
@@ -137,6 +137,6 @@ def _digamma(x: Array) -> Array:
     z = np.where(shift, positive + _SHIFT, positive)
     inverse = 1.0 / (z * z)
     value = np.log(z) - 0.5 / z - inverse * _polynomial(DIGAMMA_SERIES[::-1], inverse) - steps
-    fraction = x - np.trunc(x)
+    fraction = x - np.rint(x)
     reflected = np.where(fraction == 0.0, np.nan, value - np.pi / np.tan(np.pi * fraction))
     return np.where(x == 0.0, -np.copysign(np.inf, x), np.where(x < 0.5, reflected, value))

@@ -24,6 +24,7 @@ class StorageTracker(Struct):
     retired: list[Storage] = field(default_factory=list[Storage])
 
     def meta(self, operand: Operand) -> Meta | None:
+        """The current meta of an operand: the inferred one if there is one, else the declared."""
         if operand is None:
             return None
         if isinstance(operand, int):
@@ -39,6 +40,7 @@ class StorageTracker(Struct):
         return VecMeta(tuple([cast(TensorMeta, self.declared(i)) for i in operand]))
 
     def refer(self, slot: int, *storages: Storage) -> None:
+        """Record that the value of the slot may be in these storages, in addition to others."""
         self.storages.setdefault(slot, set()).update(storages)
         for storage in storages:
             storage.slots.add(slot)

@@ -13,8 +13,8 @@ import pytest
 
 from pirkit.dialect.opdef import lookup
 from pirkit.dialect.samples import Sample
+from pirkit.runtime import bessel, special_functions
 from pirkit.runtime import dtype as dt
-from pirkit.runtime import special_functions
 from pirkit.runtime.binding import Binding, first_dtype
 from pirkit.runtime.kernels.numpy.cache_blocks import BLOCK, walker
 from pirkit.runtime.registry import CPU, KERNELS, Kernel
@@ -154,3 +154,14 @@ def test_erf_in_single_precision_is_as_accurate_as_the_type() -> None:
         special_functions.erf_into(x, found, np.empty_like(x))
     expected = special_functions.erf(x.astype(np.float64))
     assert np.allclose(found, expected, rtol=4e-7, atol=0.0)
+
+
+def test_special_functions_at_the_edges_of_their_range() -> None:
+    """Next to a pole `sin(pi * x)` loses what `pi * x` was rounded by."""
+    near = np.array([2.0**-30 - 1, -1 - 2.0**-30])
+    distance = near + 1
+    expected = -np.log(np.abs(distance)) + distance * (1 - np.euler_gamma)
+    np.testing.assert_allclose(special_functions.lgamma(near), expected, rtol=1e-15)
+    expected = 1 - np.euler_gamma - 1 / distance
+    np.testing.assert_allclose(special_functions.digamma(near), expected, rtol=1e-15)
+    assert bessel.bessel_i(np.array([1.7e308]), 0, scaled=False) == np.inf

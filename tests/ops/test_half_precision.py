@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
+import pirkit
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.infer import infer_metas
-from pirkit.dialect.opdef import OpDef, infer_meta, reference
+from pirkit.dialect.opdef import OpDef, infer_meta, lookup, reference
+from pirkit.dialect.samples import Sample
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.binding import Binding, first_dtype
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.registry import REFERENCE
-from tests.ops.calls import Array, as_tuple, calls, each_array, table
+from tests.ops.calls import Array, as_tuple, calls, complete, each_array, table
 
 WIDER: Final = [
     d
@@ -64,3 +66,12 @@ def test_half_precision_is_computed_in_single_precision(definition: OpDef, half:
         if isinstance(meta, TensorMeta):
             assert one.dtype == meta.dtype.np
             np.testing.assert_array_equal(one, np.asarray(other).astype(meta.dtype.np))
+
+
+@pytest.mark.parametrize("dtype", [dt.bfloat16, dt.float16])
+def test_uniform_numbers_stay_below_their_limit(dtype: dt.DType) -> None:
+    """Rounding gave 1 for one number of 512 or 4096."""
+    attrs: dict[str, Any] = {"shape": (1 << 15,), "min": 0.0, "max": 1.0, "dtype": dtype, "seed": 3}
+    (by_rule,) = complete(lookup("pd_op.uniform"), Sample((), attrs)).compute()
+    for drawn in (by_rule, pirkit.ops.uniform(**attrs).array):
+        assert drawn.max() == np.nextafter(dtype.np.type(1), dtype.np.type(0))

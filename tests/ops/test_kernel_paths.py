@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+import pirkit
 from pirkit.diag.errors import ConstraintError, RuntimeFault
 from pirkit.dialect.opdef import lookup
 from pirkit.dialect.samples import Sample
@@ -26,6 +27,13 @@ from tests.ops.test_kernels import check, poisoned, run, samples_of, strided
 Array = np.ndarray[Any, Any]
 
 RANDOM: Final = np.random.default_rng(11)
+
+
+def test_an_infinite_part_of_a_sum_leaves_the_other_part_alone() -> None:
+    """A product with 1 of BLAS makes NaN of the imaginary part."""
+    x = pirkit.tensor(np.array([[np.inf + 1j, 0], [2 - 3j, 0]], np.complex64))
+    found = pirkit.ops.sum(x, axis=[1]).array
+    np.testing.assert_array_equal(found.imag, np.float32([1.0, -3.0]))
 
 
 def floats(*shape: int) -> Array:

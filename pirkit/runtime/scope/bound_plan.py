@@ -1,4 +1,4 @@
-"""A plan bound to scopes: its inputs and outputs are slots of a scope."""
+"""A plan that runs on scopes: its inputs and outputs are slots of a scope."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any, Final, cast
 
@@ -13,12 +13,23 @@ from pirkit.runtime.convert import in_f32
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.place import Place
 
-SUMS: Final = (
-    *("cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "mean", "prod", "std", "sum"),
-    *("var", "vecdot"),
+_IN_F32: Final = frozenset(
+    (
+        *(
+            "average",
+            "clip",
+            "cumprod",
+            "cumsum",
+            "cumulative_prod",
+            "cumulative_sum",
+            "matrix_norm",
+        ),
+        *("mean", "nancumprod", "nancumsum", "nanmean", "nanprod", "nanstd", "nansum", "nanvar"),
+        *("norm", "prod", "std", "sum", "trace", "trapezoid", "var", "vecdot", "vector_norm"),
+    )
 )
-"""Functions that would accumulate rounding errors in float16 and bfloat16; they compute in float32
-and round once."""
+"""Functions that compute in float32, and round once, for floats of 16 or 8 bits: sums would
+accumulate rounding errors, and numpy has no `clip` for the types of `ml_dtypes`."""
 
 
 class Wrapped:
@@ -65,17 +76,47 @@ def wrap(value: Any, tensor: Callable[[Any], Any]) -> Any:
             return tensor(value) if hasattr(value, "ndim") else value
 
 
+def with_weak_numbers(operands: tuple[Any, ...], kinds: Collection[type]) -> tuple[Any, ...]:
+    """Python numbers of some kinds converted to the `ml_dtypes` type of the other operands, as
+    numpy would promote the result to a wider type.
+    """
+    types: list[np.dtype[Any]] = [x.dtype for x in operands if hasattr(x, "dtype")]
+    narrow = next((t for t in types if dt.of_numpy(t) and t.kind not in "biufc"), None)
+    if narrow is None:
+        return operands
+    return tuple([np.asarray(x, narrow) if type(x) in kinds else x for x in operands])
+
+
+def _is_wide(value: Any) -> bool:
+    """True for an array of floats that float16 and bfloat16 are promoted to."""
+    dtype = getattr(value, "dtype", None)
+    return dtype is not None and dtype.kind in "fc" and dtype.itemsize >= 4
+
+
 @cache
 def lifted(function: Callable[..., Any], tensor: Callable[[Any], Any]) -> Callable[..., Any]:
     """A function of arrays as a function of tensors."""
     if function is np.matmul:
         return function  # `DenseTensor.__array_ufunc__` rounds its result
-    exact = in_f32(function) if function.__name__ in SUMS else function
+    name = function.__name__
+    exact = in_f32(function) if name in _IN_F32 else None
+    weak: frozenset[type] = frozenset({"where": (float, int)}.get(name, ()))
+    weak = weak or frozenset({float} if isinstance(function, np.ufunc) else ())
 
     def apply_to_arrays(*arguments: Any, **options: Any) -> Any:
-        apply = exact if options.get("dtype") is None else function
-        return wrap(apply(*unwrap(arguments), **unwrap(options)), tensor)
+        arrays, options = unwrap(arguments), unwrap(options)
+        if weak and not weak.isdisjoint(map(type, arrays)):
+            arrays = with_weak_numbers(arrays, weak)
+        if exact is None or (arrays and getattr(arrays[0], "itemsize", 0) > 2):
+            return wrap(function(*arrays, **options), tensor)
+        if not arrays and "a" in options:
+            arrays = (options.pop("a"),)
+        is_wide = any(map(_is_wide, (*arrays[1:], *options.values())))  # so is the result
+        if is_wide or not arrays or options.get("dtype") is not None:
+            return wrap(function(*arrays, **options), tensor)
+        first = arrays[0] if hasattr(arrays[0], "dtype") else np.asarray(arrays[0])
+        return wrap(exact(first, *arrays[1:], **options), tensor)
 
-    apply_to_arrays.__name__ = apply_to_arrays.__qualname__ = function.__name__
+    apply_to_arrays.__name__ = apply_to_arrays.__qualname__ = name
     apply_to_arrays.__doc__ = function.__doc__
     return apply_to_arrays

@@ -10,8 +10,9 @@ from pirkit.diag.errors import CallError, InputError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.given_arrays import refuse_mask
 from pirkit.runtime.place import CPU, Place
-from pirkit.runtime.tensor import dlpack
+from pirkit.runtime.tensor import array_api, dlpack
 from pirkit.runtime.tensor.buffer import Array
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
@@ -20,11 +21,12 @@ _DEFAULTS: Final = {dt.float64: dt.float32, dt.complex128: dt.complex64}
 """From numpy's default element types of Python numbers to Paddle's."""
 
 
-def tensor(data: Any, dtype: DTypeLike | None = None, place: Place = CPU) -> DenseTensor:
+def tensor(data: Any, dtype: DTypeLike | None = None, place: Place | str = CPU) -> DenseTensor:
     """A tensor with a copy of the data: numbers, nested lists of them, an array, or a tensor.
 
     Without ``dtype``, arrays keep theirs; Python's floats become float32, integers int64, complex
-    numbers complex64. Raises InputError for ragged lists, UnsupportedError for other elements.
+    numbers complex64. Raises InputError for ragged lists, UnsupportedError for other elements,
+    ArgumentError for a masked array.
     """
     array = _copied(data)
     held = element_type(array.dtype)
@@ -35,8 +37,12 @@ def tensor(data: Any, dtype: DTypeLike | None = None, place: Place = CPU) -> Den
 def _copied(data: Any) -> Array:
     if hasattr(data, "__dlpack_device__") and not isinstance(data, np.ndarray | DenseTensor):
         return from_dlpack(data, copy=True).numpy()
+    if isinstance(data, np.ndarray):
+        refuse_mask(data)
     try:
         return np.array(cast(Any, data))
+    except TypeError:  # numpy cannot read tensors of bfloat16 in a list
+        return np.array(array_api.unwrap(data))
     except ValueError as error:
         raise InputError(
             f"no tensor can be made of these values: {error}",
@@ -55,8 +61,9 @@ def _wanted(data: Any, held: DType) -> DType:
 def from_numpy(array: Array) -> DenseTensor:
     """A tensor that shares an array's memory; it is read-only if the array is.
 
-    Raises UnsupportedError for unsupported element types.
+    Raises UnsupportedError for unsupported element types, ArgumentError for a masked array.
     """
+    refuse_mask(array)
     if not isinstance(cast(object, array), np.ndarray):
         raise CallError(
             f"`from_numpy` takes a numpy array, not a {type(array).__name__}",
@@ -66,7 +73,9 @@ def from_numpy(array: Array) -> DenseTensor:
     return DenseTensor(np.asarray(array))
 
 
-def from_dlpack(x: Any, /, *, device: Place | None = None, copy: bool | None = None) -> DenseTensor:
+def from_dlpack(
+    x: Any, /, *, device: Place | str | None = None, copy: bool | None = None
+) -> DenseTensor:
     """A tensor that shares the memory of another framework's tensor, and keeps it alive.
 
     ``copy=True`` always copies, ``copy=False`` never (BufferError if a copy is needed). Raises
@@ -74,6 +83,7 @@ def from_dlpack(x: Any, /, *, device: Place | None = None, copy: bool | None = N
     """
     made = DenseTensor(dlpack.read(x, copy))
     element_type(made.array.dtype)
+    device = Place(device) if isinstance(device, str) else device
     if device is None or device == made.place:
         return made
     if copy is False:

@@ -31,7 +31,7 @@ _WRITABLE: Final = 1
 
 
 _FAULTS: Final = (IndexError, OverflowError, ValueError, RecursionError, MemoryError)
-"""What numpy raises for a subscript; the last two are for lists that are too deep or too long."""
+"""What numpy raises for a bad subscript; the last two for lists that are too deep or too long."""
 
 
 class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
@@ -219,11 +219,13 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
             return self
         return DenseTensor(convert(self.array, wanted))
 
-    def to(self, place: Place) -> DenseTensor:
-        """The tensor at a place: itself if it is there, else a copy.
+    def to(self, place: Place | str) -> DenseTensor:
+        """The tensor at a place, or at the first one of a kind: itself if it is there, else a copy.
 
-        Raises UnsupportedError for a GPU if cupy is not installed.
+        Raises UnsupportedError for a place of another kind than ``cpu`` and ``gpu``, and for a GPU
+        if cupy is not installed.
         """
+        place = Place(place) if isinstance(place, str) else place
         if place == self.place:
             return self
         if place == CPU:
@@ -232,7 +234,7 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         with cupy.cuda.Device(place.device):
             return DenseTensor(cupy.asarray(self.array))
 
-    def to_device(self, device: Place, /, *, stream: None = None) -> DenseTensor:
+    def to_device(self, device: Place | str, /, *, stream: None = None) -> DenseTensor:
         """The array API's word for :meth:`to`."""
         return self.to(device)
 
@@ -261,6 +263,10 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         if not self.ndim:
             raise TypeError("a 0-D tensor has nothing to iterate over")
         return (self[i] for i in range(len(self)))
+
+    def __contains__(self, value: Any) -> bool:
+        """Whether an element is equal to a value, as for numpy's arrays."""
+        return bool((self == value).any())
 
     def __bool__(self) -> bool:
         return bool(self.item())
@@ -297,6 +303,14 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
     def __hash__(self) -> int:
         # `==` is elementwise, so sets and dicts compare tensors by identity.
         return id(self)
+
+    def __copy__(self) -> DenseTensor:
+        """As of numpy's arrays, a copy has memory of its own."""
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copied buffer would describe, and keep alive, memory of the original.
+        return DenseTensor, (self.array,)
 
     # --- protocols ---
 
@@ -374,13 +388,16 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
             _mutable(inputs[0])
         arrays = array_api.unwrap(inputs)
         if float in map(type, arrays):
-            arrays = _with_weak_floats(arrays)
+            arrays = array_api.with_weak_numbers(arrays, (float,))
         apply = getattr(ufunc, method)
         if method in ("reduce", "accumulate") and not out and options.get("dtype") is None:
             apply = in_f32(apply)
         result = apply(*arrays, **array_api.unwrap(options))
         if out:
-            return out[0] if len(out) == 1 else out
+            if len(out) == 1:
+                return out[0]
+            made = array_api.wrap(result, DenseTensor)  # also what `out` has no place for
+            return tuple([a if b is None else b for a, b in zip(made, out, strict=True)])
         if ufunc is np.matmul and result.dtype == np.float32:
             result = _rounded(result, arrays)
         return array_api.wrap(result, DenseTensor)
@@ -395,17 +412,6 @@ def _rounded(product: Array, arrays: Sequence[Array]) -> Array:
     """A matmul result in the type of its operands, as `ml_dtypes` leaves it in a wider type."""
     left, right = (cast(Any, getattr(a, "dtype", None)) for a in arrays)
     return product.astype(left) if left == right and of_numpy(left) in HALF_TYPES else product
-
-
-def _with_weak_floats(operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Python floats converted to the `ml_dtypes` type of the other operands, else numpy would
-    promote the result to float32.
-    """
-    types: list[np.dtype[Any]] = [x.dtype for x in operands if hasattr(x, "dtype")]
-    narrow = next((t for t in types if of_numpy(t) and t.kind not in "biufc"), None)
-    if narrow is None:
-        return operands
-    return tuple([np.asarray(x, narrow) if type(x) is float else x for x in operands])
 
 
 def _traced(given: Any) -> Iterator[Any]:

@@ -312,7 +312,7 @@ def _ordered(order: str) -> dict[str, Any]:
 
 
 def _given(initial: Any, where: Any) -> dict[str, Any]:
-    """What only some elements count for: numpy passes True for all of them."""
+    """The options ``initial`` and ``where``, as far as given; numpy passes True for no mask."""
     found = {} if initial is None else {"initial": initial}
     return found if where is None or where is True else found | {"where": where}
 

@@ -9,7 +9,7 @@ import numpy as np
 from pirkit.diag.errors import UsageError
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.dense import DenseTensor
-from pirkit.runtime.tensor.sum_duplicates import sum_duplicates
+from pirkit.runtime.tensor.sum_duplicates import sum_duplicates, whole_numbers
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +28,7 @@ class SelectedRows:
     kind: ClassVar[str] = "selected_rows"
 
     def __init__(self, rows: Any, value: DenseTensor, height: int) -> None:
-        numbers = np.asarray(rows, np.int64)
+        numbers = whole_numbers(rows)
         if numbers.ndim != 1 or value.ndim < 1 or len(numbers) != value.shape[0]:
             raise UsageError(f"{numbers.shape} row numbers for a value of shape {value.shape}",
                              help="give one row number for each row of the value")  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from pirkit.diag.errors import UsageError
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.dense import DenseTensor
-from pirkit.runtime.tensor.sum_duplicates import sum_duplicates
+from pirkit.runtime.tensor.sum_duplicates import sum_duplicates, whole_numbers
 
 _COO: Final = (
     "indices are [sparse dimensions, elements], from 0 to below the sizes; values are [elements,"
@@ -38,8 +38,8 @@ class SparseCooTensor:
     def __init__(
         self, indices: Any, values: DenseTensor, shape: tuple[int, ...], *, coalesced: bool = False
     ) -> None:
-        held = np.asarray(indices, np.int64)
-        if held.ndim != 2 or held.shape[1] != values.shape[0]:
+        held = whole_numbers(indices)
+        if held.ndim != 2 or held.shape[1:] != values.shape[:1]:
             raise UsageError(f"indices {held.shape} do not fit values {values.shape}", help=_COO)
         dims = held.shape[0]
         if not 1 <= dims <= len(shape):
@@ -124,7 +124,7 @@ class SparseCsrTensor:
     kind: ClassVar[str] = "sparse_csr"
 
     def __init__(self, crows: Any, cols: Any, values: DenseTensor, shape: tuple[int, ...]) -> None:
-        starts, columns = np.asarray(crows, np.int64), np.asarray(cols, np.int64)
+        starts, columns = whole_numbers(crows), whole_numbers(cols)
         if len(shape) not in (2, 3):
             raise UsageError(
                 f"compressed rows have two or three dimensions, not {len(shape)}", help=_CSR
@@ -136,7 +136,7 @@ class SparseCsrTensor:
         if (by_matrix[:, 0] != 0).any() or (np.diff(by_matrix, axis=1) < 0).any():
             raise UsageError("row starts begin at 0 and never fall", help=_CSR)
         ends = by_matrix[:, -1]
-        if columns.shape != values.shape or int(ends.sum()) != len(columns):
+        if not columns.shape == values.shape == (int(ends.sum()),):
             raise UsageError(
                 f"{columns.shape} columns, {values.shape} values, {ends.sum()} counted", help=_CSR
             )

@@ -1,4 +1,4 @@
-"""Sums values with equal keys."""
+"""Indices of sparse tensors, and sums of values with equal ones."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from pirkit.diag.errors import UsageError
 from pirkit.runtime.convert import widened
 
 Array = np.ndarray[Any, Any]
+
+
+def whole_numbers(indices: Any) -> Array:
+    """Indices as int64. Raises UsageError for numbers with fractions, which would be dropped."""
+    held = np.asarray(indices)
+    if held.size and held.dtype.kind not in "iu":
+        raise UsageError(f"indices of type {held.dtype}", help="give integers")
+    return held.astype(np.int64)
 
 
 def sum_duplicates(numbers: Array, values: Array) -> tuple[Array, Array]:

@@ -7,6 +7,9 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from pirkit.runtime.convert import convert
+from pirkit.runtime.dtype import of_array
+
 UFUNCS: Final[dict[str, np.ufunc]] = {
     "add": np.add,
     "subtract": np.subtract,
@@ -16,7 +19,7 @@ UFUNCS: Final[dict[str, np.ufunc]] = {
     "min": np.minimum,
     "max": np.maximum,
 }
-"""How an element and what is given are combined; ``set`` forgets the element."""
+"""The function that combines an element and the given value; ``set`` ignores the element."""
 
 
 class At:
@@ -73,7 +76,7 @@ class Updates:
     mul = multiply
 
     def divide(self, value: Any) -> Any:
-        """Elements by a value."""
+        """Elements divided by a value."""
         return self._tensor.updated(self._index, "divide", value)
 
     def power(self, value: Any) -> Any:
@@ -92,12 +95,13 @@ class Updates:
 def update(array: Any, index: tuple[Any, ...], how: str, value: Any) -> Any:
     """A copy of an array with elements updated. Raises IndexError and ValueError as numpy does."""
     made = array.copy()
-    given = np.asarray(value).astype(made.dtype)
-    if how == "set":
-        made[index] = given
-    elif how in ("divide", "power") and made.dtype.kind not in "fc":
-        made[index] = UFUNCS[how](made[index], given)
-    else:
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        given = np.asarray(value).astype(made.dtype)
+        if how == "set":
+            made[index] = given
+        elif how in ("divide", "power") and made.dtype.kind not in "fc":
+            found = np.asarray(UFUNCS[how](made[index], given))
+            made[index] = convert(found, of_array(made))
+        else:
             UFUNCS[how].at(made, index, given)
     return made

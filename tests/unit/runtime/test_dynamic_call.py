@@ -22,3 +22,19 @@ def test_the_length_of_a_computed_shape_decides_the_rank() -> None:
     for n, m in ((6, 4), (3, 8), (24, 1)):
         found = exe(x=x, n=np.array([n]), m=np.array([m]))["z"]
         np.testing.assert_array_equal(found, x.reshape(n, m).T)
+
+
+SCALED = """
+pir.program @main(%x "x" : tensor<?xf32>, %s "s" : tensor<1xf32>) {
+  %y = pd_op.scale(%x, %s) {bias = 0.0 : f32, bias_after_scale = true}
+    : (tensor<?xf32>, tensor<1xf32>) -> tensor<?xf32>
+  pir.shadow_output(%y) {output_name = "y"} : (tensor<?xf32>) -> ()
+}
+"""
+
+
+def test_a_call_for_zero_is_not_taken_for_that_of_minus_zero() -> None:
+    exe = executable(SCALED)
+    for zero in (0.0, -0.0, 0.0):
+        found = exe(x=np.ones(3, np.float32), s=np.array([zero], np.float32))["y"]
+        assert np.signbit(found).tolist() == [np.signbit(zero)] * 3

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Final
+import pickle
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -43,3 +45,11 @@ def test_numbers_are_converted_together_as_one_by_one(
     found = constants(numbers, dtype)
     assert found.dtype == expected.dtype
     assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))]
+)
+def test_copies_of_an_element_type_are_that_type(copied: Any) -> None:
+    """They are compared by identity."""
+    assert copied(dt.bfloat16) is dt.bfloat16

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from pirkit.diag.errors import RuntimeFault
+import pirkit
+from pirkit.diag.errors import RuntimeFault, UsageError
 from pirkit.diag.limits import Limits, use_limits
 from pirkit.dialect.operation import ProgramOp
+from pirkit.frontend.files import Program, parse
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.runtime.executor import Executable
+from pirkit.runtime.parallel import Graph, execute_parallel
+from pirkit.runtime.plan import Copy
 from pirkit.runtime.run_block import BlockSteps, execute
 from pirkit.runtime.slots import SlotTable
 from tests.execution import parsed
+from tests.whole_program.test_segments import WRITES
 
 F = "tensor<2xf32>"
 C = "tensor<i1>"
@@ -43,6 +50,11 @@ def f32(*values: float) -> Any:
     return np.array(values, np.float32)
 
 
+INVERSE = executable(
+    "%y = pd_op.inverse(%x) : (tensor<2x2xf32>) -> tensor<2x2xf32>\n"
+    + out("%y", "tensor<2x2xf32>"),
+    ('%x "x" : tensor<2x2xf32>',),
+)
 RELU = executable(f"%y = pd_op.relu(%x) : ({F}) -> {F}\n" + out("%y"))
 
 
@@ -77,6 +89,17 @@ def test_a_missing_parameter_is_named() -> None:
     with pytest.raises(RuntimeFault, match="parameter 'w' is missing") as caught:
         exe()
     assert caught.value.code == "PK0902"
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_data_that_an_op_refuses_are_told_with_its_place(backend: str) -> None:
+    """A fault of the rule itself names neither."""
+    run = Executable(INVERSE.plan, KernelLibrary(backend))
+    with pytest.raises(RuntimeFault, match=r"`pd_op.inverse`: the matrix is not") as error:
+        run(x=np.zeros((2, 2), np.float32))
+    assert (error.value.code, error.value.span is not None) == ("PK0901", True)
+    with pytest.raises(RuntimeFault, match=r"`pd_op.inverse`: the matrix is not"):
+        pirkit.ops.inverse(pirkit.tensor(np.zeros((2, 2))))
 
 
 def test_a_kernel_that_refuses_is_named_with_its_place() -> None:
@@ -379,3 +402,48 @@ def test_threads_that_call_one_executable_do_not_disturb_each_other() -> None:
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(work, range(8)))
     assert results == [[2.0**n] * 20 for n in range(8)]
+
+
+def test_an_interrupt_in_one_of_several_threads_ends_the_run() -> None:
+    """The other threads waited for the interrupted step, and each later run for a thread."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    seen: list[BaseException] = []
+
+    def run() -> None:
+        steps = BlockSteps(((interrupted,), (int,)), (Copy((), ()),) * 2)
+        with pytest.raises(KeyboardInterrupt) as error:
+            execute_parallel(cast(Any, None), steps, Graph((0, 1), ((1,), ())), 2)
+        seen.append(error.value)
+
+    for count in (1, 2, 3):
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(60)
+        assert len(seen) == count
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_copy_of_an_executable_has_parameters_of_its_own(in_place: bool) -> None:
+    """A run of the copy changed the parameters of both."""
+    exe = pirkit.compile(Program(parse(WRITES), {"w": np.ones(4, np.float32)}), in_place=in_place)
+    exe(x=np.ones(4, np.float32))
+    copy.copy(exe)(x=np.ones(4, np.float32))
+    assert (exe.params["w"].tolist(), exe.runs) == ([2.0] * 4, 1)
+
+
+class Unreadable:
+    """As a tensor of torch that needs a gradient."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise RuntimeError("no array of it")
+
+
+def test_arguments_whose_conversion_fails_are_told() -> None:
+    with pytest.raises(RuntimeFault, match="no array of it") as error:
+        RELU(x=Unreadable())
+    assert error.value.code == "PK0903"
+    with pytest.raises(UsageError, match="no array of it"):
+        pirkit.ops.relu(Unreadable())

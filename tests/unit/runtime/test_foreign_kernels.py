@@ -44,11 +44,15 @@ def test_refusals_stay_as_they_are() -> None:
         bound(step)(X)
 
 
-@pytest.mark.parametrize("give", [lambda x: None, lambda x: x[:1], lambda x: x[None]])
-def test_results_have_the_inferred_shape(give: Callable[[Any], Any]) -> None:
-    """A result of one element was repeated, and in place of none stood what the memory held."""
+@pytest.mark.parametrize(
+    "give", [lambda x: None, lambda x: x[:1], lambda x: x[None], lambda x: x.astype(np.float64)]
+)
+@pytest.mark.parametrize("form", ["new", "view"])
+def test_results_are_as_inferred(give: Callable[[Any], Any], form: str) -> None:
+    """A result of one element was repeated, in place of none stood what the memory held, and
+    native code read float64 as float32."""
     with pytest.raises(ValueError, match="is inferred"):
-        bound(give)(X)
+        bound(give, form=form)(X)
 
 
 def test_results_of_unknown_size() -> None:

@@ -14,6 +14,7 @@ from pirkit.runtime.binding import Binding
 from pirkit.runtime.device import HostDevice
 from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.registry import CPU, KERNELS, Backend, Kernel, Registry
+from tests.whole_program.processes import printed
 
 
 class Accelerator(HostDevice):
@@ -75,6 +76,17 @@ def test_a_second_registration_is_refused_unless_asked_for() -> None:
         add(made, CPU)
     add(made, CPU, override=True)
     assert found(made) == ["cpu any"]
+
+
+def test_kernels_are_overridden_before_others_are_loaded() -> None:
+    """In a process of its own, as the kernels of this one are loaded."""
+    code = """
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.registry import KERNELS
+KERNELS.kernel("exp", dtypes=(dt.float32,), override=True)(lambda b: None)
+print(next(KERNELS.candidates("pd_op.exp", dt.float32)).kernel.source)
+"""
+    assert printed(code, {}) == "__main__.<lambda>\n"
 
 
 def test_names_that_are_taken_or_unknown() -> None:

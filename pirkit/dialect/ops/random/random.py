@@ -16,6 +16,7 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import requested
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
+from pirkit.runtime.draws import greatest_below
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
@@ -64,7 +65,8 @@ def _(*, shape: Sizes, dtype: DType, **_: object) -> TensorMeta:
 def _(
     *, shape: tuple[int, ...], min: float, max: float, dtype: DType, rng: Rng, **_: object
 ) -> Array:
-    return convert(np.asarray(min + (max - min) * rng.random(shape)), dtype)
+    drawn = np.minimum(min + (max - min) * rng.random(shape), greatest_below(min, max, dtype))
+    return convert(np.asarray(drawn), dtype)
 
 
 @samples(Uniform)

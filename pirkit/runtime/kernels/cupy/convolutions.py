@@ -31,7 +31,7 @@ def _as_asked(x: Any, last: bool) -> Any:
 
 @computes("conv2d", "conv3d", "depthwise_conv2d", dtypes=dt.FLOATS, widen=True)
 def conv(b: Binding) -> Step | None:
-    """Windows are laid out by taps, channels apart by groups."""
+    """Columns of windows by element of the filter, with the channels of each group apart."""
     xp, dtype = b.xp, b.dtype.np
     filters, depth, *sizes = b.input(1).shape
     if not b.output().numel or not b.input(0).numel:
@@ -60,7 +60,7 @@ def conv(b: Binding) -> Step | None:
     widen=True,
 )
 def conv_transpose(b: Binding) -> Step | None:
-    """One product, whose shares are added up where the elements of the filter fall."""
+    """One matmul, whose result is added up at the places that each element of the filter writes."""
     xp, dtype = b.xp, b.dtype.np
     channels, each, *sizes = b.input(1).shape
     if not all(m.numel for m in (b.output(), b.input(0), b.input(1))):

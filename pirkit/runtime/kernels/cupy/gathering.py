@@ -27,7 +27,7 @@ def gather_nd(b: Binding) -> Binary | None:
 
 
 def _along(b: Binding, axis: int, constraint: str) -> Step | None:
-    """Gives what indexes an array at one place along an axis per element; None if it is longer."""
+    """A function from places along an axis to the index of an array; None as in ``along_axis``."""
     xp, shape, index = b.xp, b.input().shape, b.input(1).shape
     if not shape:
         return None

@@ -18,7 +18,7 @@ _FIELDS: Final = (*_REAL, *dt.COMPLEX)
 
 
 def _refusing(function: Callable[..., Any], words: str) -> Callable[..., Any]:
-    """Cupy refuses nothing here unless it is told to."""
+    """Raise RuntimeFault for a matrix that the function refuses; cupy ignores it by default."""
     errstate = import_module("cupyx").errstate
 
     def run(*arrays: Any) -> Any:
@@ -81,7 +81,7 @@ def solve(b: Binding) -> Step | None:
 
 @computes("triangular_solve", dtypes=_FIELDS)
 def triangular_solve(b: Binding) -> Step | None:
-    """A general solution with the other triangle taken for zeros."""
+    """A general solve, for the matrix with zeros in its other triangle."""
     xp, attrs = b.xp, b.attrs
 
     def run(x: Any, y: Any) -> Any:

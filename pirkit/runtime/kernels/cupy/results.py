@@ -15,9 +15,9 @@ Binary = Callable[[Any, Any], Any]
 
 
 def computes(*ops: str, dtypes: Sequence[DType], widen: bool = False) -> Callable[[Bind], Bind]:
-    """Decorator: register what gives the function of some ops.
+    """Decorator: register a function that returns, for a binding, the function of some ops.
 
-    That is called with the operands, and returns the result or a tuple of results.
+    The latter takes the operands, and returns the result or a tuple of results as new arrays.
     """
 
     def register(make: Bind) -> Bind:

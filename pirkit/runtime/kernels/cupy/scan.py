@@ -11,7 +11,7 @@ from pirkit.runtime.kernels.cupy.results import Unary, computes
 
 @computes("cumsum", dtypes=(*dt.NUMBERS, dt.uint8, dt.int8, dt.int16), widen=True)
 def cumsum(b: Binding) -> Step | None:
-    """Of the flattened tensor with ``flatten``."""
+    """Sums along ``axis``, or of the flattened tensor if ``flatten``."""
     if b.attrs["flatten"]:
         return _scan(b, (b.input().numel,), 0, b.xp.cumsum, 0)
     return _scan(b, b.input().shape, b.attrs["axis"], b.xp.cumsum, 0)
@@ -19,12 +19,12 @@ def cumsum(b: Binding) -> Step | None:
 
 @computes("cumprod", dtypes=dt.NUMBERS, widen=True)
 def cumprod(b: Binding) -> Step | None:
-    """Along ``dim``."""
+    """Products along ``dim``."""
     return _scan(b, b.input().shape, b.attrs["dim"], b.xp.cumprod, 1)
 
 
 def _scan(b: Binding, shape: tuple[int, ...], axis: int, running: Any, first: int) -> Step | None:
-    """Backwards on flipped elements; without the element itself one place further."""
+    """A scan along one axis; see ``_scan`` of the numpy kernels."""
     xp, accumulator, result = b.xp, b.dtype.np, b.output().shape
     if not shape:
         shape, axis = (1,), 0
@@ -46,7 +46,9 @@ def _scan(b: Binding, shape: tuple[int, ...], axis: int, running: Any, first: in
 
 @computes("cummax", "cummin", dtypes=(dt.float32, dt.float64, *dt.INTS))
 def running_extremum(b: Binding) -> Unary | None:
-    """By doubling the reach; of equals the last one counts, and NaN stays."""
+    """Computed in log2(size) steps, each of which doubles the number of elements that a result
+    covers. Of equal elements the last one wins, and NaN is propagated.
+    """
     xp, shape = b.xp, b.input().shape
     if not shape:
         return lambda x: (x, 0)

@@ -15,7 +15,7 @@ _SORTABLE = (dt.float32, dt.float64, *dt.INTS)
 
 @computes("argmax", "argmin", dtypes=dt.REAL, widen=True)
 def extremum(b: Binding) -> Unary | None:
-    """The first extremum; NaN is never it."""
+    """The first extremum, which is never NaN unless all elements are."""
     xp, shape, result = b.xp, b.input().shape, b.output().shape
     if not shape:
         return lambda x: 0
@@ -35,7 +35,7 @@ def extremum(b: Binding) -> Unary | None:
 
 
 def _order(b: Binding, *, descending: bool) -> Step:
-    """Gives where sorted elements come from; NaN is the greatest."""
+    """A function that returns the positions of the elements in sorted order; NaN is greatest."""
     xp = b.xp
     axis: int = b.attrs["axis"] % b.input().rank
     size = b.input().shape[axis]
@@ -82,7 +82,7 @@ def topk(b: Binding) -> Step | None:
 
 @computes("searchsorted", dtypes=_SORTABLE)
 def searchsorted(b: Binding) -> Binary | None:
-    """Row by row if there is a sequence for each."""
+    """Row by row if there is more than one sequence."""
     xp, side = b.xp, "right" if b.attrs["right"] else "left"
     if b.input().rank == 1:
         return lambda sequence, values: xp.searchsorted(sequence, values, side)
@@ -98,7 +98,7 @@ def searchsorted(b: Binding) -> Binary | None:
 
 @kernel("nonzero", backend=GPU, dtypes=dt.ANY, form="new")
 def nonzero(b: Binding) -> Unary:
-    """The number of rows is known to the host when it is done."""
+    """The number of rows depends on data, so the host waits for the result."""
     xp = b.xp
     return lambda x: xp.argwhere(x)
 

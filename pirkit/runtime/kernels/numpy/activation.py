@@ -15,7 +15,7 @@ from pirkit.runtime.kernels.numpy.cache_blocks import Passes, clipped, in_blocks
 from pirkit.runtime.registry import kernel
 
 Maker = Callable[[Binding], tuple[Passes, int] | None]
-"""Gives the passes of an activation and how many scratch arrays they want."""
+"""Returns the passes of an activation and how many scratch arrays they need."""
 
 
 def _sigmoid(b: Binding) -> tuple[Passes, int]:

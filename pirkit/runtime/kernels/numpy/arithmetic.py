@@ -46,7 +46,7 @@ def clip(b: Binding) -> Step:
 
 
 def _bound(b: Binding, name: str) -> Array:
-    """A bound that integers of this width never reach is the last integer that they do."""
+    """A bound in the type of the call; one beyond the range of an integer type is its limit."""
     value = b.attrs[name]
     if b.dtype.is_integer:
         limits = np.iinfo(b.dtype.np)

@@ -12,15 +12,15 @@ from pirkit.runtime.binding import Array, Binding, Step
 from pirkit.runtime.registry import kernel
 
 BLOCK: Final = 1 << 18
-"""Scores that are held at a time."""
+"""Largest number of scores in memory at a time, unless `LEAST` rows have more."""
 
 LEAST: Final = 16
-"""Rows of scores at a time, at least."""
+"""Smallest number of rows of scores that are computed at a time."""
 
 
 @kernel("flash_attn", dtypes=dt.FLOATS, widen=True)
 def flash_attn(b: Binding) -> Step | None:
-    """Dropout, and weights that are asked for, are the reference rule's."""
+    """None for a call with dropout or with the weights as a result: the reference rule runs it."""
     a = b.attrs
     if (a["dropout"] and not a["is_test"]) or a["return_softmax"] or not b.output().numel:
         return None
@@ -37,7 +37,10 @@ def flash_attn(b: Binding) -> Step | None:
     def attend(
         q: Array, k: Array, v: Array, mask: Array | None, first: int, out: Array, lse: Array | None
     ) -> None:
-        """For rows ``[shared, m, D]`` from ``first`` on of one head of keys and values."""
+        """Attention of the query rows ``[shared, m, D]``, which begin at row ``first``.
+
+        ``k`` and ``v`` are one head of keys and values, which ``shared`` heads of queries use.
+        """
         m: int = q.shape[1]
         seen = columns if ahead is None else min(max(first + m + ahead, 0), columns)
         scores, edge, total = room[:, :m, :seen], edges[:, :m], totals[:, :m]

@@ -17,7 +17,7 @@ _MOVING: Final = {"mean_out": "mean", "variance_out": "variance"}
 
 @kernel("batch_norm", "sync_batch_norm_", dtypes=dt.FLOATS, inplace=_MOVING, widen=True)
 def batch_norm(b: Binding) -> Step | None:
-    """With given statistics one walk over the input, else three."""
+    """One pass over the input if the statistics are given, else three."""
     lead, channels, *rest = b.input().shape
     last = b.attrs["data_format"] in CHANNELS_LAST
     if last:

@@ -57,7 +57,7 @@ def _parts(shape: Sequence[int]) -> Iterator[Part]:
     """Indices of blocks that cover a shape: slices of one axis, single steps of those before it."""
     axis = next(k for k in range(len(shape)) if prod(shape[k + 1 :]) <= BLOCK)
     rows = max(1, BLOCK // max(1, prod(shape[axis + 1 :])))
-    for before in np.ndindex(*shape[:axis]):  # nothing is listed: a shape may be huge
+    for before in np.ndindex(*shape[:axis]):  # an iterator, as there may be very many blocks
         for first in range(0, shape[axis], rows):
             yield (*before, slice(first, first + rows))
 

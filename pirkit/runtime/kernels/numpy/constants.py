@@ -14,7 +14,7 @@ from pirkit.runtime.registry import kernel
 
 
 def _copied(b: Binding, value: Array) -> Step:
-    """Gives ``value`` whatever the operands are; it is brought to a device once."""
+    """A step that copies ``value`` into its result; it is copied to the device once, here."""
     if b.xp is not np:
         value = b.xp.asarray(value)
 
@@ -84,7 +84,7 @@ def prior_box(b: Binding) -> Step:
 
 @kernel("linspace", dtypes=dt.FLOATS)
 def linspace(b: Binding) -> Step:
-    """In double precision for integers and doubles, else in single."""
+    """Computed in float64 for integers and float64, else in float32."""
     dtype = b.output().dtype
     wide = dt.float64 if dtype.is_integer or dtype is dt.float64 else dt.float32
     count = b.attrs["number"]

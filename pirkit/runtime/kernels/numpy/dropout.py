@@ -1,4 +1,4 @@
-"""What training programs need beside optimizers: dropout, loss scaling, clipping."""
+"""Dropout, loss scaling, clipping of gradients, and the Kullback-Leibler loss."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def clip_by_norm(b: Binding) -> Step:
 
 @kernel("check_finite_and_unscale_", dtypes=dt.FLOATS, inplace={"out": "x"})
 def check_finite_and_unscale(b: Binding) -> Step:
-    """Behind the first gradient that is not finite, all are zero."""
+    """From the first gradient that is not finite on, all are multiplied by 0, as in Paddle."""
 
     def step(x: list[Array], scale: Array, out: list[Array], found_infinite: Array) -> None:
         factor = 1 / widened(scale).reshape(())
@@ -87,7 +87,9 @@ def check_finite_and_unscale(b: Binding) -> Step:
     "out_bad_steps": "in_bad_steps",
 })  # fmt: skip
 def update_loss_scaling(b: Binding) -> Step:
-    """Grows after some good steps, shrinks after some bad ones; bad gradients become zero."""
+    """The scale grows after a number of finite steps and shrinks after some that were not;
+    gradients of the latter become zero.
+    """
     a = b.attrs
 
     def step(

@@ -18,7 +18,10 @@ Product = Callable[[Sequence[Array], Array], None]
 
 @kernel("einsum", dtypes=dt.NUMBERS, widen=True)
 def einsum(b: Binding) -> Step | None:
-    """Serves one tensor, and two whose labels each have a single size, without an ellipsis."""
+    """One tensor, or two as a batched product; others run the reference rule.
+
+    The equation needs an explicit result and has no ellipsis.
+    """
     terms, arrow, target = b.attrs["equation"].replace(" ", "").partition("->")
     labels = terms.split(",")
     if not arrow or "." in terms or len(labels) > 2:
@@ -47,7 +50,11 @@ def _alone(term: str, target: str) -> Product:
 
 
 def _pair(b: Binding, left: str, right: str, target: str) -> Product | None:
-    """Labels are shared and kept, of one tensor and kept, or shared and summed over."""
+    """The product of two tensors, or None if it is no batched matmul.
+
+    It is one if each label has one size, occurs once in a term, and is kept, or is in both terms
+    and summed over.
+    """
     shapes = [item.shape for item in b.items()]
     sizes = dict(zip(left, shapes[0], strict=True)) | dict(zip(right, shapes[1], strict=True))
     each = all(len(set(term)) == len(term) for term in (left, right))

@@ -32,7 +32,7 @@ def is_large(meta: TensorMeta) -> bool:
 
 
 def is_worth_calls(meta: TensorMeta) -> bool:
-    """The same of what has one result: a single matrix is worth it, whatever its size."""
+    """As `is_large`; a single matrix is worth a call whatever its size."""
     return is_large(meta) or (prod(meta.shape[:-2]) == 1 and not prod(meta.shape) == 0)
 
 

@@ -27,7 +27,7 @@ _OPPOSITE: Final[dict[_Norm, _Norm]] = {
     "ortho": "ortho",
     "forward": "backward",
 }
-"""The normalization under which the opposite direction scales alike."""
+"""The normalization under which the transform in the other direction scales by the same factor."""
 _COMPILED: Final[dict[str, tuple[Callable[..., Array], int]]] = {
     "fft": (np.fft.fft, 6), "ifft": (np.fft.ifft, 6), "irfft": (np.fft.irfft, 6),
     "rfft_n_even": (np.fft.rfft, 6), "rfft_n_odd": (np.fft.rfft, 5),
@@ -55,7 +55,10 @@ def _compiled() -> Mapping[str, Any]:
 
 
 def _transform(kind: _Kind, b: Binding, points: Sequence[int], norm: _Norm) -> _Transform:
-    """What transforms an array into another, whose axes have so many ``points`` before or after."""
+    """A function that writes the transform of its first array into its second.
+
+    ``points`` are the sizes of the axes on the side that is not halved.
+    """
     axes: Sequence[int] = b.attrs["axes"]
     pairs = list(zip(axes, points, strict=True))
     if not _compiled() or 0 in points or not axes or (kind == "irfft" and len(axes) > 1):

@@ -23,7 +23,9 @@ _MODE: Final[dict[bool, Literal["clip", "wrap"]]] = {False: "clip", True: "wrap"
 
 
 def _taker(b: Binding) -> Take:
-    """Other array modules do not check indices, and let negative ones count from the end."""
+    """The ``take`` of an array module. Those other than numpy's do not check indices, and negative
+    ones count from the end.
+    """
     return _take if b.xp is np else lambda x, index, axis, out, _: b.xp.take(x, index, axis, out)
 
 
@@ -37,7 +39,7 @@ def _take(x: Array, index: Array, axis: int, out: Array, from_end: bool) -> None
 
 @kernel("gather", "index_select", dtypes=dt.ANY, portable=True)
 def gather(b: Binding) -> Step:
-    """Slices along an axis; an index of shape [n, 1] is a list."""
+    """Slices along an axis; an index of shape [n, 1] counts as one of shape [n]."""
     axis: int = b.attrs["axis"] % b.input().rank
     size, count, take = b.input().shape[axis], b.input(1).shape[:1], _taker(b)
 
@@ -65,7 +67,7 @@ def embedding(b: Binding) -> Step:
 
 
 def _read(places: Places, rest: tuple[int, ...]) -> Step:
-    """Takes what lies at the places that the second operand names."""
+    """A step that reads the elements, or rows of shape ``rest``, at the places of its index."""
     rows = (prod(places.shape), *rest)
 
     def step(x: Array, index: Array, out: Array) -> None:
@@ -79,7 +81,7 @@ def _read(places: Places, rest: tuple[int, ...]) -> Step:
 
 @kernel("gather_nd", dtypes=dt.ANY)
 def gather_nd(b: Binding) -> Step:
-    """Coordinates become the number of a row."""
+    """The coordinates of a row become its flat index."""
     x, index = b.input(), b.input(1)
     depth = index.shape[-1]
     return _read(coordinates(b, x.shape[:depth], index.shape[:-1], "C2"), x.shape[depth:])

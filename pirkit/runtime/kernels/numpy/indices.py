@@ -28,12 +28,15 @@ class Places(Struct, frozen=True):
 
 
 def last_dimension(index: Array) -> Iterable[Array]:
-    """The coordinates that lie in the last dimension."""
+    """The coordinates in the last dimension of an index tensor, one array for each."""
     return np.moveaxis(index, -1, 0)
 
 
 def number(coordinates: Iterable[Array], shape: Shape, constraint: str, flat: Array) -> Array:
-    """The number of each place of ``shape``, written to ``flat``; coordinates broadcast."""
+    """The flat index of each place in a tensor of ``shape``, written to ``flat``.
+
+    Coordinates broadcast; negative ones count from the end.
+    """
     flat[...] = 0
     for coordinate, size in zip(coordinates, shape, strict=True):
         from_end = check_index(coordinate, size, constraint)
@@ -61,7 +64,10 @@ def coordinates(b: Binding, shape: Shape, count: Shape, constraint: str) -> Plac
 
 
 def numbering(b: Binding, shape: Shape, index: Shape, axis: int) -> Callable[[Array], Array]:
-    """Numbers the places that an index of a shape has along an axis; it must be in range."""
+    """A function from places along an axis, of the shape ``index``, to flat indices in ``shape``.
+
+    The places must be in range and not negative.
+    """
     strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
     lines = _sparse([1 if i == axis else n for i, n in enumerate(index)])
     start = np.asarray(sum(line * s for line, s in zip(lines, strides, strict=True)))
@@ -77,7 +83,10 @@ def numbering(b: Binding, shape: Shape, index: Shape, axis: int) -> Callable[[Ar
 def along_axis(
     b: Binding, shape: Shape, index: Shape, axis: int, constraint: str, *, from_end: bool = True
 ) -> Places | None:
-    """An index with one place along ``axis`` per element; None if it is longer in another one."""
+    """An index that holds a place along ``axis`` for each element of the result.
+
+    None if it is longer than ``shape`` along another axis.
+    """
     axis %= len(shape)
     if any(i != axis and n > size for i, (n, size) in enumerate(zip(index, shape, strict=True))):
         return None
@@ -97,5 +106,5 @@ def along_axis(
 
 
 def _sparse(shape: Sequence[int]) -> list[Array]:
-    """Numbers along each dimension, of a shape that broadcasts with the others."""
+    """``arange`` along each dimension, in shapes that broadcast to ``shape``."""
     return list(np.ix_(*map(np.arange, shape)))

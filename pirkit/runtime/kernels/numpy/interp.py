@@ -32,7 +32,7 @@ def interp(b: Binding) -> Step | None:
 
 
 def _resize(b: Binding) -> Step | None:
-    """A size that is the value of a tensor is the reference rule's."""
+    """None where a size is the value of a tensor, which runs the reference rule."""
     if any(m is not None for m in b.inputs[1:]) or not b.input().numel or not b.output().numel:
         return None
     shape = b.input().shape
@@ -82,7 +82,7 @@ def _stages(
     taps: list[Any],
     inner: int,
 ) -> list[tuple[int, Array | None, Array | None, list[tuple[Array, Array | None]]]]:
-    """For each dimension, those that shrink most first: axis, result, scratch, taps.
+    """Axis, result, scratch and taps of each dimension; those that shrink most come first.
 
     The last one has no array for its result, since it writes into that of the call.
     """

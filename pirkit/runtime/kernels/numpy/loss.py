@@ -1,4 +1,4 @@
-"""Losses of single elements, and the negative log likelihood."""
+"""The cross entropy of a sigmoid, and the negative log likelihood."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def sigmoid_cross_entropy_with_logits(b: Binding) -> Step | None:
 
 @kernel("nll_loss", dtypes=dt.FLOATS, widen=True)
 def nll_loss(b: Binding) -> Step:
-    """Only the elements of the labels are read."""
+    """Reads only the elements of ``input`` that the labels select."""
     classes, shape = b.input().shape[1], b.input(1).shape
     ignored: int = b.attrs["ignore_index"]
     reduction: str = b.attrs["reduction"]

@@ -53,7 +53,7 @@ def masked_fill(b: Binding) -> Step | None:
 
 @kernel("one_hot", dtypes=dt.INTS)
 def one_hot(b: Binding) -> Step:
-    """Ones are put at a place per row."""
+    """Writes a one into each row of zeros."""
     count, classes = b.input().numel, b.output().shape[-1]
     starts = np.arange(count, dtype=np.int64) * classes
     places = b.workspace((count,), dt.int64)

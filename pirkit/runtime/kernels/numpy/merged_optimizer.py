@@ -37,7 +37,7 @@ def _places(*names: str) -> dict[str, str]:
 )
 @kernel("merged_momentum_", dtypes=dt.FLOATS, inplace=_places("param", "velocity", "master_param"))
 def merged(b: Binding) -> Step | None:
-    """None if the kernel of one parameter does not serve one of them."""
+    """None if the kernel of one parameter does not support one of the list."""
     single = SINGLE[b.op]
     count = len(b.items(0))
     operands = _OPERANDS[single]

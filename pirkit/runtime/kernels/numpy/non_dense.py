@@ -39,7 +39,7 @@ def _require_equal_shape(x: Any, y: Any) -> None:
 
 @kernel("scale", dtypes=dt.ANY, kind="selected_rows", form="new")
 def scale_rows(b: Binding) -> Step:
-    """Rows and height stay; the rows that are not there stay zero."""
+    """Scales the rows that are stored, ``bias`` included; all others stay zero."""
 
     def step(x: SelectedRows) -> SelectedRows:
         return SelectedRows(x.rows, _scaled(x.value, b), x.height)
@@ -65,7 +65,7 @@ def scale_csr(b: Binding) -> Step:
 
 @kernel("add", dtypes=dt.NUMBERS, kind="selected_rows", form="new")
 def add_rows(b: Binding) -> Step:
-    """Rows after rows, nothing is added up yet; with a dense operand the sum is dense."""
+    """Concatenates the rows and merges nothing; with a dense operand the sum is dense."""
 
     def step(x: Any, y: Any) -> Any:
         if not isinstance(x, SelectedRows) or not isinstance(y, SelectedRows):
@@ -86,9 +86,14 @@ def merge_rows(b: Binding) -> Step:
 
 @kernel("add", dtypes=dt.NUMBERS, kind="sparse_coo", form="new")
 def add_coo(b: Binding) -> Step:
-    """Coordinates of both; those that are in both are added up."""
+    """The coordinates of both operands; the values of common ones are added."""
 
-    def step(x: SparseCooTensor, y: SparseCooTensor) -> SparseCooTensor:
+    def step(x: Any, y: Any) -> SparseCooTensor:
+        if not isinstance(x, SparseCooTensor) or not isinstance(y, SparseCooTensor):
+            raise ArgumentError(
+                "the sum of a coordinate tensor and one of another kind",
+                help="take `to_dense()` of it, or `to_coo()` of compressed rows",
+            )
         _require_equal_shape(x, y)
         if len(x.indices) != len(y.indices):
             raise UsageError(f"{len(x.indices)} and {len(y.indices)} sparse dimensions",

@@ -33,7 +33,7 @@ def _average(mean: Array, value: Array, keep: float, out: Array, w: Array) -> No
 
 
 def _copy_unless_same(given: Sequence[Any], made: Sequence[Any]) -> None:
-    """The state as it was: a step that is left out."""
+    """Copy parameter and state unchanged, for a step that is skipped."""
     for value, out in zip(given, made, strict=True):
         if value is not None:
             np.copyto(out, value)
@@ -101,7 +101,7 @@ def momentum(b: Binding) -> Step | None:
 
 @kernel("adam_", "adamw_", dtypes=dt.FLOATS, inplace={**_MASTER, **_ADAM}, widen=True)
 def adam(b: Binding) -> Step | None:
-    """Both moments, the parameter and the powers; adamw lets the parameter decay first."""
+    """Updates both moments, the parameter and the powers; adamw decays the parameter first."""
     if not _is_uniform(b, (1, 3, 4, 5, 8)):
         return None
     walk, attrs = walker(b, b.input().shape), b.attrs
@@ -162,7 +162,7 @@ def adam(b: Binding) -> Step | None:
     "mean_grad_out": "mean_grad", "master_param_outs": "master_param",
 })  # fmt: skip
 def rmsprop(b: Binding) -> Step | None:
-    """The plain form; the centered one and those with a master parameter are rare."""
+    """The plain form; centered steps and those with a master parameter run the reference rule."""
     attrs = b.attrs
     if attrs["centered"] or b.inputs[6] is not None or not _is_uniform(b, (1, 2, 3)):
         return None
@@ -197,7 +197,7 @@ def rmsprop(b: Binding) -> Step | None:
 
 @kernel("adagrad_", dtypes=dt.FLOATS, inplace={**_MASTER, "moment_out": "moment"}, widen=True)
 def adagrad(b: Binding) -> Step | None:
-    """Without a master parameter."""
+    """A step without a master parameter; one with it runs the reference rule."""
     if b.inputs[4] is not None or not _is_uniform(b, (1, 2)):
         return None
     walk, epsilon = walker(b, b.input().shape), b.attrs["epsilon"]
@@ -231,7 +231,7 @@ _LAMB: Final = {
     "lamb_", dtypes=dt.FLOATS, inplace={**_LAMB, "master_param_outs": "master_param"}, widen=True
 )
 def lamb(b: Binding) -> Step | None:
-    """Two walks: the direction has to be known whole, since its length decides how far to go."""
+    """Two passes: the step size depends on the norm of the whole direction."""
     if not _is_uniform(b, (1, 3, 4, 7)):
         return None
     walk, attrs = walker(b, b.input().shape), b.attrs

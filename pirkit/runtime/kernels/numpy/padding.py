@@ -22,7 +22,7 @@ _MODES: Final[dict[str, Mode]] = {"reflect": "reflect", "replicate": "edge", "ci
 
 @kernel("pad", dtypes=dt.ANY, portable=True)
 def pad(b: Binding) -> Step:
-    """``paddings`` names two numbers per dimension, the first one first."""
+    """``paddings`` are two numbers for each dimension, beginning with the first dimension."""
     paddings = b.attrs["paddings"]
     pairs = list(zip(paddings[::2], paddings[1::2], strict=True))
     return _constant(b, pairs, b.constant("pad_value"))
@@ -30,9 +30,10 @@ def pad(b: Binding) -> Step:
 
 @kernel("pad3d", dtypes=dt.REAL)
 def pad3d(b: Binding) -> Step | None:
-    """``paddings`` names the last spatial dimension first; negative ones cut elements off.
+    """``paddings`` begin with the last spatial dimension; negative ones remove elements.
 
-    Cut elements may come back in a border, which this kernel leaves to the rule of the op.
+    Other modes than ``constant`` may repeat a removed element in a border: with negative paddings
+    they run the reference rule.
     """
     given = b.attrs["paddings"]
     spatial = [(given[i], given[i + 1]) for i in (4, 2, 0)]
@@ -81,7 +82,7 @@ def _constant(b: Binding, pairs: Pairs, value: Array) -> Step:
 
 
 def _repeated(b: Binding, pairs: Pairs, mode: Mode) -> Step:
-    """Axis after axis, so that each border repeats what those before it have made."""
+    """Writes borders axis by axis, so that those of an axis repeat those of the axes before it."""
     shape, size = b.output().shape, b.input().shape
     target, source = _middle(shape, pairs)
     borders: list[tuple[Index, Index]] = []

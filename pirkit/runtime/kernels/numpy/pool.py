@@ -18,14 +18,14 @@ from pirkit.runtime.kernels.numpy.windows import (
 from pirkit.runtime.registry import kernel
 
 LOWEST = float(np.finfo(np.float32).min)
-"""The maximum of a window without elements."""
+"""The result of max pooling for a window that lies outside of the image, as in Paddle."""
 BLOCK = 1 << 17
 """Elements of the padded images that are pooled at a time."""
 
 
 @kernel("pool2d", "pool3d", dtypes=dt.FLOATS, widen=True)
 def pool(b: Binding) -> Step | None:
-    """Windows of one size; adaptive windows of several sizes are the reference rule's."""
+    """Windows of one size; adaptive windows of several sizes run the reference rule."""
     if not b.input().numel or not b.output().numel:
         return None
     is_max = b.attrs["pooling_type"] == "max"
@@ -57,7 +57,7 @@ def _global_pool(b: Binding, is_max: bool) -> Step:
 
 
 def _even(b: Binding, is_max: bool) -> Step:
-    """Adaptive windows that divide the image evenly are an axis each."""
+    """Adaptive windows that divide the image evenly: a reshape gives windows axes of their own."""
     last = b.attrs["data_format"] in CHANNELS_LAST
     cut = slice(1, -1) if last else slice(2, None)
     x, out = b.input().shape, b.output().shape

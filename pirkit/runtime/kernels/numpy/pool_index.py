@@ -16,7 +16,7 @@ from pirkit.runtime.registry import kernel
 
 @kernel("max_pool2d_with_index", "max_pool3d_with_index", dtypes=dt.FLOATS, widen=True)
 def max_pool_with_index(b: Binding) -> Step | None:
-    """Windows of one size; adaptive, global and cut ones are the reference rule's."""
+    """Windows of one size; adaptive, global and cropped ones run the reference rule."""
     sizes, strides = tuple(b.attrs["kernel_size"]), tuple(b.attrs["strides"])
     paddings = tuple(b.attrs["paddings"])
     is_global = b.attrs["adaptive"] or b.attrs["global_pooling"]
@@ -73,7 +73,7 @@ def _cut(g: Geometry, at: tuple[int, ...]) -> tuple[slice, ...]:
 def _counter(
     b: Binding, g: Geometry, cuts: list[tuple[slice, ...]], shape: tuple[int, ...]
 ) -> Callable[[Array, Array, Array], None]:
-    """Makes ``count(images, maxima, numbers)``: where each maximum lies.
+    """Makes ``count(images, maxima, numbers)``, which writes the flat index of each maximum.
 
     The places of a window are ranked such that the greatest rank is the first place that holds the
     maximum, or the last that holds NaN; ranks are compared without branches.
@@ -121,7 +121,7 @@ def _counter(
 
 
 def _number(lengths: tuple[int, ...], at: tuple[int, ...]) -> int:
-    """The number of an element, rows after rows."""
+    """The flat index of an element in row-major order."""
     number = 0
     for length, o in zip(lengths, at, strict=True):
         number = number * length + o

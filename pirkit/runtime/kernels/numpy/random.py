@@ -1,4 +1,4 @@
-"""Kernels that draw random numbers: the same ones as the reference rules, in their order."""
+"""Kernels that draw random numbers, the same as the reference rules and in the same order."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.bessel import normal_quantile
 from pirkit.runtime.binding import Array, Binding, Step
+from pirkit.runtime.draws import greatest_below
 from pirkit.runtime.kernels.numpy.cache_blocks import walker
 from pirkit.runtime.registry import kernel
 
@@ -18,7 +19,7 @@ Draw = Callable[[np.random.Generator, Array], Any]
 
 _LEAST: Final = np.finfo(np.float64).smallest_normal
 _MOST: Final = 1 - 2.0**-53
-"""Bounds of a share whose quantile is finite."""
+"""Bounds of a probability whose quantile is finite."""
 
 
 def _evenly(source: np.random.Generator, out: Array) -> None:
@@ -29,8 +30,10 @@ def _normally(source: np.random.Generator, out: Array) -> None:
     source.standard_normal(out=out)
 
 
-def _drawn(b: Binding, draw: Draw, expanded: float, offset: float) -> Step | None:
-    """``offset + spread * draw``, computed in float64 and rounded once."""
+def _drawn(
+    b: Binding, draw: Draw, expanded: float, offset: float, most: float = np.inf
+) -> Step | None:
+    """``offset + expanded * draw``, at most ``most``, computed in float64 and rounded once."""
     generator = b.generator
     if generator is None:
         return None
@@ -43,6 +46,8 @@ def _drawn(b: Binding, draw: Draw, expanded: float, offset: float) -> Step | Non
             draw(source, w)
             np.multiply(w, expanded, w)
             np.add(w, offset, w)
+            if most < np.inf:
+                np.minimum(w, most, out=w)
             np.copyto(out, w, casting="unsafe")
 
         walk(passes, out)
@@ -52,9 +57,9 @@ def _drawn(b: Binding, draw: Draw, expanded: float, offset: float) -> Step | Non
 
 @kernel("uniform", dtypes=dt.FLOATS)
 def uniform(b: Binding) -> Step | None:
-    """Evenly spread numbers."""
+    """Uniformly distributed numbers."""
     low, high = b.attrs["min"], b.attrs["max"]
-    return _drawn(b, _evenly, high - low, low)
+    return _drawn(b, _evenly, high - low, low, greatest_below(low, high, b.output().dtype))
 
 
 @kernel("gaussian", dtypes=dt.FLOATS)
@@ -65,7 +70,7 @@ def gaussian(b: Binding) -> Step | None:
 
 @kernel("truncated_gaussian_random", dtypes=dt.FLOATS)
 def truncated_gaussian(b: Binding) -> Step | None:
-    """Shares of the normal law between its shares at the bounds, turned into numbers."""
+    """Uniform probabilities between those of the bounds, through the quantile function."""
     generator, a = b.generator, b.attrs
     if generator is None or a["std"] <= 0:
         return None

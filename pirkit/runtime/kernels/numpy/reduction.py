@@ -21,12 +21,12 @@ _FLOATING: Final = (*dt.FLOATS, *dt.COMPLEX)
 _EXTREMA: Final[dict[str, np.ufunc]] = {"max": np.maximum, "min": np.minimum}
 _SHORT: Final = 16
 _MANY: Final = 256
-"""``_MANY`` rows of up to ``_SHORT`` elements are reduced element by element over all rows at once:
-numpy's reduction starts again for each row."""
+"""For at least ``_MANY`` rows of at most ``_SHORT`` elements, one ufunc call over all rows for each
+place in a row is faster than numpy's reduction, which has a fixed cost for each row."""
 
 
 def _axes(b: Binding) -> tuple[int, ...]:
-    """The axes of the call; all of them also with ``reduce_all``."""
+    """The axes of the call: all if ``reduce_all``, or if ``axis`` is empty."""
     return tuple(range(b.input().rank)) if b.attrs.get("reduce_all") else b.axes()
 
 
@@ -36,7 +36,7 @@ def _sum(b: Binding, axes: Sequence[int]) -> Sum:
 
 @kernel("sum", dtypes=dt.ANY, widen=True, portable=True)
 def sum_(b: Binding) -> Step | None:
-    """Sums in the type of the result, if every element of ``x`` has its value there."""
+    """Sums in the type of the result; None if that type cannot hold the elements of ``x``."""
     if not np.can_cast(b.dtype.np, b.output().dtype.np):
         return None
     return _sum(b, b.axes())
@@ -44,7 +44,7 @@ def sum_(b: Binding) -> Step | None:
 
 @kernel("reduce_as", dtypes=dt.NUMBERS, widen=True, portable=True)
 def reduce_as(b: Binding) -> Step:
-    """The axes that broadcasting would have added or stretched."""
+    """Sums over the axes that broadcasting to the shape of ``x`` adds or expands."""
     shape, target = b.input().shape, b.input(1).shape
     aligned = (1,) * (len(shape) - len(target)) + target
     total = _sum(b, [i for i, (d, t) in enumerate(zip(shape, aligned, strict=True)) if d != t])
@@ -91,7 +91,7 @@ def _extremum(name: str) -> Bind:
 
 
 def _extreme(b: Binding, name: str, axes: tuple[int, ...]) -> Step:
-    """``maximum`` and ``minimum`` make NaN of NaN."""
+    """The extremum over some axes; NaN is propagated."""
     combine = _EXTREMA[name]
     shape, reduce = b.input().shape, _reducer(b, combine, name)
     reduced_shape = keepdims_shape(shape, axes)
@@ -167,7 +167,10 @@ def _squares(b: Binding, axes: tuple[int, ...]) -> Sum:
 
 @kernel("p_norm", dtypes=dt.FLOATS, widen=True)
 def p_norm(b: Binding) -> Step:
-    """Orders that have a form without powers use it; 0 counts, infinities compare."""
+    """Orders 2, 1, 0 and the infinities are computed without powers.
+
+    Order 0 is the number of elements other than zero, the infinities are extrema.
+    """
     order: float = b.attrs["porder"]
     rank = b.input().rank
     axes = tuple(range(rank)) if b.attrs["asvector"] else b.axes()
@@ -220,7 +223,7 @@ def _root(squares: Sum) -> Step:
 
 @kernel("norm", dtypes=dt.FLOATS, widen=True)
 def norm(b: Binding) -> Step:
-    """The norm goes where it is wanted, or to scratch memory."""
+    """``x`` divided by its norm, which is written to its result or to scratch memory."""
     axes, epsilon = b.axes(), b.constant("epsilon")
     squares = _squares(b, axes)
     space = b.workspace(keepdims_shape(b.input().shape, axes))

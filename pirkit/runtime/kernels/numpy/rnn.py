@@ -1,4 +1,4 @@
-"""Recurrent layers: what the inputs add to the gates is one product for all steps.
+"""Recurrent layers: the share of the inputs in the gates is one matmul for all steps.
 
 A sigmoid is ``(1 + tanh(x / 2)) / 2``; the half is multiplied into the weights (which is exact), so
 that all gates of an LSTM pass one call of tanh.
@@ -20,7 +20,11 @@ Advance = Callable[[Array, Array, list[Array]], None]
 
 
 class _Mode(Struct, frozen=True):
-    """``halved``: the gates that are sigmoids. ``joined``: the hidden bias may join the input's."""
+    """A kind of cell. ``halved`` are the gates that are sigmoids.
+
+    If ``joined``, both biases are added before the loop over time. In a GRU they are not, as its
+    reset gate multiplies the hidden bias.
+    """
 
     gates: int
     halved: tuple[int, ...]
@@ -155,7 +159,7 @@ def rnn(b: Binding) -> Step | None:
 
 
 class _Cell:
-    """Scratch memory for one cell after the other."""
+    """Runs one cell; its scratch memory serves all cells of the op in turn."""
 
     def __init__(self, b: Binding, mode: _Mode, time: int, batch: int, hidden: int) -> None:
         rows = mode.gates * hidden

@@ -75,7 +75,7 @@ FORMS: Final = {
 
 @kernel(*FORMS, dtypes=dt.FLOATS, kind="selected_rows", form="new")
 def step_of_rows(b: Binding) -> Step:
-    """Gives the tensors that it has written."""
+    """A step on tensors, which returns those that it has written."""
     op, form = b.op, FORMS[b.op]
     by_rows = form.leaves_rows or b.attrs.get("lazy_mode", False)
 
@@ -114,7 +114,7 @@ def _check(given: Mapping[str, Any]) -> None:
 def _move_rows(
     op: str, form: _Form, attrs: Mapping[str, Any], held: dict[str, Array], gradient: SelectedRows
 ) -> None:
-    """The rows of the gradient alone; the decay of adamw is that of the whole parameter."""
+    """Updates the rows of the gradient only, except that the decay of adamw is for all rows."""
     merged = gradient.merged()
     if attrs.get("with_decay") and not _is_skipped(held):
         rate = held["learning_rate"].item() * attrs["lr_ratio"] * attrs["coeff"]

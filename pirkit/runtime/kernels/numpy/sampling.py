@@ -1,7 +1,7 @@
 """Reading images at positions between their elements: grid_sample, deformable_conv.
 
-Images are laid out with their channels last, so that reading a position copies one run; some
-positions are read at a time, so that what was read stays in the cache.
+Images are copied with their channels last, so that the elements at a position are contiguous.
+Positions are read in blocks, which stay in the cache.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pirkit.runtime.kernels.numpy.cache_blocks import BLOCK
 from pirkit.runtime.registry import kernel
 
 LEAST: Final = 64
-"""Positions read at a time, at least."""
+"""Smallest number of positions that are read at a time."""
 
 COLUMNS: Final = 1 << 19
-"""Elements read for one matrix product."""
+"""Largest number of elements in the columns of one matmul."""
 
 
 def _sides(at: Array, length: int) -> list[tuple[Array, Array]]:
@@ -40,9 +40,9 @@ def _sides(at: Array, length: int) -> list[tuple[Array, Array]]:
 def _read(
     rows: Array, lengths: Sequence[int], places: Sequence[Array], total: Array, room: Array
 ) -> None:
-    """Multilinear interpolation of ``rows [elements, C]``, for ``total [L, C]``.
+    """Multilinear interpolation of ``rows [elements, C]``, written to ``total [L, C]``.
 
-    ``room`` takes as many positions as are read at a time.
+    ``room`` is scratch memory, with as many rows as positions are read at a time.
     """
     some = len(room)
     for first in range(0, len(total), some):
@@ -66,7 +66,7 @@ def _room(b: Binding, channels: int) -> Array:
 
 
 def _placed(length: int, padding_mode: str, align_corners: bool) -> Callable[[Array], Array]:
-    """From the numbers of a grid to positions in elements."""
+    """A function from the numbers of a grid, in [-1, 1], to positions in elements."""
     last = length - 1
     edge = 0.0 if align_corners else 0.5
     period = 2.0 * (last if align_corners else length)
@@ -114,7 +114,7 @@ def grid_sample(b: Binding) -> Step | None:
 
 @kernel("deformable_conv", dtypes=dt.FLOATS, widen=True)
 def deformable_conv(b: Binding) -> Step | None:
-    """Windows are read into columns, some positions of the result at a time; then one product."""
+    """Windows are read into columns for a block of result positions; a matmul follows."""
     images, channels, *lengths = b.input(0).shape
     if not b.input(0).numel or not b.output().numel:
         return None

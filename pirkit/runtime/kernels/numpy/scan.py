@@ -20,7 +20,7 @@ _LONG: Final = 64
     "cumsum", dtypes=(*dt.NUMBERS, dt.uint8, dt.int8, dt.int16), inplace={"out": "x"}, widen=True
 )
 def cumsum(b: Binding) -> Step:
-    """Of the flattened tensor with ``flatten``."""
+    """Sums along ``axis``, or of the flattened tensor if ``flatten``."""
     if not b.attrs["flatten"]:
         return _scan(b, b.input().shape, b.attrs["axis"], np.add, 0)
     run = _scan(b, (b.input().numel,), 0, np.add, 0)
@@ -33,12 +33,16 @@ def cumsum(b: Binding) -> Step:
 
 @kernel("cumprod", dtypes=dt.NUMBERS, inplace={"out": "x"}, widen=True)
 def cumprod(b: Binding) -> Step:
-    """Along ``dim``."""
+    """Products along ``dim``."""
     return _scan(b, b.input().shape, b.attrs["dim"], np.multiply, 1)
 
 
 def _scan(b: Binding, shape: tuple[int, ...], axis: int, combine: np.ufunc, first: int) -> Step:
-    """Backwards on reversed views; without the element itself one place further."""
+    """A scan along one axis.
+
+    With ``reverse`` it runs on reversed views. With ``exclusive`` an element does not count for its
+    own result, so results are shifted by one place, and the first one is ``first``.
+    """
     if not shape:
         shape, axis = (1,), 0
     axis %= len(shape)

@@ -19,17 +19,17 @@ from pirkit.runtime.kernels.numpy.indices import along_axis, coordinates, number
 from pirkit.runtime.registry import kernel
 
 _WIDE: Final = 512
-"""Rows of so many elements are added one by one: numbering their elements would take longer."""
+"""Longer rows are added one by one, as computing the flat index of each element takes longer."""
 
 
 def _copy_unless_same(x: Array, out: Array) -> None:
-    """Starts the result from ``x``, unless it is written over it."""
+    """Copy ``x`` into the result, unless the result is ``x`` itself."""
     if out is not x:
         np.copyto(out, x)
 
 
 class _Sums:
-    """Adds rows to the rows of a tensor, of which several may go to the same place."""
+    """Adds rows to rows of a tensor; several may be added to the same one."""
 
     def __init__(self, b: Binding, count: int, rest: Sequence[int]) -> None:
         self.count, self.size = count, prod(rest)
@@ -39,7 +39,7 @@ class _Sums:
             self.offsets = np.arange(self.size)
 
     def add(self, out: Array, places: Array, rows: Array) -> None:
-        """Adds ``rows`` at numbers of rows; ``out`` lies in row-major order."""
+        """Add ``rows`` to the rows of ``out`` at indices ``places``; ``out`` is C-contiguous."""
         places, rows = places.reshape(-1), rows.reshape(self.count, self.size)
         if self.elements is None:
             table = out.reshape(-1, self.size)
@@ -93,7 +93,7 @@ def _summed_rows(b: Binding) -> Step:
 
 @kernel("scatter_nd_add", dtypes=dt.NUMBERS, widen=True)
 def scatter_nd_add(b: Binding) -> Step:
-    """Coordinates become the number of a row."""
+    """The coordinates of a row become its flat index."""
     x, index = b.input(), b.input(1)
     depth = index.shape[-1]
     places = coordinates(b, x.shape[:depth], index.shape[:-1], "C3")
@@ -121,7 +121,7 @@ _NEUTRAL: Final = {"add": 0, "mul": 1, "multiply": 1}
 
 @kernel("put_along_axis", dtypes=dt.REAL, inplace={"out": "arr"})
 def put_along_axis(b: Binding) -> Step | None:
-    """One place per element, along an axis. Means are left to the rule of the op."""
+    """One place along an axis for each element; means run the reference rule."""
     reduce = b.attrs["reduce"]
     if not b.input().rank or reduce == "mean":
         return None
@@ -162,7 +162,7 @@ def _put(b: Binding) -> Step | None:
 
 
 def _neutral(b: Binding) -> complex:
-    """What changes nothing when it is combined."""
+    """The neutral element of the reduction."""
     reduce = b.attrs["reduce"]
     if reduce in _NEUTRAL:
         return _NEUTRAL[reduce]
@@ -178,7 +178,7 @@ def _neutral(b: Binding) -> complex:
 
 @kernel("index_put", dtypes=dt.ANY, inplace={"out": "x"})
 def index_put(b: Binding) -> Step | None:
-    """Coordinates that broadcast together, or masks."""
+    """Writes at coordinates, which broadcast together, or where masks hold."""
     masked = any(item.dtype is dt.bool_ for item in b.items(1))
     if not b.attrs["accumulate"]:
         return _fill(b) if masked and len(b.items(1)) == 1 else _assign
@@ -194,7 +194,7 @@ def _assign(x: Array, indices: Sequence[Array], value: Array, out: Array) -> Non
 
 
 def _fill(b: Binding) -> Step:
-    """One mask: a single value is copied where it holds, which needs no list of places."""
+    """For one mask and a single value: a masked copy, which needs no list of places."""
     if b.input(2).numel != 1:
         return _assign
     x, mask = b.input(), b.items(1)[0]

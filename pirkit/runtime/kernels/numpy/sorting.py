@@ -31,7 +31,7 @@ _FEW: Final = 32
 
 
 def _reader(b: Binding, index: tuple[int, ...], axis: int) -> Read:
-    """Writes the elements of ``x`` whose places along an axis are known and in range."""
+    """A function that reads the elements of ``x`` at places along an axis, which are in range."""
     number = numbering(b, b.input().shape, index, axis)
 
     def read(x: Array, places: Array, out: Array) -> None:
@@ -114,7 +114,7 @@ class _Keys:
         return np.bitwise_or(keys, self.positions, out=keys)
 
     def write(self, keys: Array, x: Array, out: Array | None, indices: Array | None) -> None:
-        """Writes where sorted keys come from, and the elements there."""
+        """Write the positions that sorted keys hold, and the elements at these."""
         order = np.bitwise_and(keys, _POSITION, out=keys)
         if self.axis < order.ndim - 1:
             order = np.moveaxis(order, -1, self.axis)
@@ -211,5 +211,5 @@ def _selected(lines: Array, k: int, largest: bool) -> Array | None:
 
 
 def _fits(b: Binding) -> bool:
-    """True for tensors with an axis whose positions fill 32 bits at most."""
+    """True for a tensor with an axis, whose positions fit into 32 bits."""
     return b.input().rank > 0 and prod(b.input().shape) < 2**32

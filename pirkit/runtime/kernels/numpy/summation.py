@@ -54,13 +54,21 @@ def summation(b: Binding, shape: Shape, dtype: DType, axes: Sequence[int], into:
             stage(x, target)
             x = target
 
-    return by_blas
+    def by_complex_blas(x: Array, out: Array) -> None:
+        by_blas(x, out)
+        if np.isnan(out).any():  # 0 times infinity is NaN: a product with 1 mixes both parts
+            general(x, out)
+
+    return by_complex_blas if dtype.is_complex else by_blas
 
 
 def _stages(
     b: Binding, shape: Shape, dtype: DType, axes: Sequence[int]
 ) -> Iterator[tuple[Sum, Array | None]]:
-    """One sum per run of neighbouring axes, the last one first, and where each one goes."""
+    """One sum for each run of adjacent axes, the last run first.
+
+    With each comes the array that takes its result, None for the result of the call.
+    """
     flagged = ((i in axes, d) for i, d in enumerate(shape) if d != 1)
     groups = [(gone, prod(d for _, d in run)) for gone, run in groupby(flagged, lambda p: p[0])]
     while any(gone for gone, _ in groups):
@@ -91,7 +99,7 @@ def _stage(b: Binding, dtype: DType, before: int, size: int, after: int) -> Sum:
 
 
 def _all(b: Binding, dtype: DType, size: int, ones: Array) -> Sum:
-    """The sum of everything: sums of blocks, their sum, and what is left over."""
+    """The sum of all elements: of blocks by BLAS, then of these sums and the remaining elements."""
     add, product, blocks = np.add.reduce, np.matmul, size // _BLOCK
     entire = blocks * _BLOCK
     parts = b.workspace((blocks + 1,), dtype)

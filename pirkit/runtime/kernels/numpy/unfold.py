@@ -37,7 +37,7 @@ class _Move(NamedTuple):
 
 @kernel("unfold", dtypes=dt.FLOATS, portable=True)
 def unfold(b: Binding) -> Step:
-    """One copy of the image per element of the window; what lies in the padding stays zero."""
+    """One copy of the image for each element of the window; elements of the padding are zero."""
     n, channels, height, width = b.input().shape
     sizes, strides, dilations = (b.attrs[name] for name in ("kernel_sizes", "strides", "dilations"))
     top, left, bottom, right = b.attrs["paddings"]

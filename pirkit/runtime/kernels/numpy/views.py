@@ -19,7 +19,7 @@ def _itself(x: Array, *_: object) -> Array:
 
 @kernel("assign", "share_data", "share_data_", "depend", dtypes=dt.ANY, form="view", portable=True)
 def same(b: Binding) -> Step:
-    """The input itself; who writes over it makes sure that nobody else reads it."""
+    """The operand itself. The memory planner prevents writes to it while others read it."""
     return _itself
 
 

@@ -13,7 +13,7 @@ CHANNELS_LAST: Final = ("NHWC", "NDHWC", "NLC", "NWC")
 
 
 class Geometry(Struct, frozen=True):
-    """One call: sizes by spatial dimension, channels counted apart."""
+    """The windows of one call, for each spatial dimension."""
 
     lengths: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -27,7 +27,7 @@ class Geometry(Struct, frozen=True):
 
     @property
     def padded(self) -> tuple[int, ...]:
-        """Elements of each dimension that windows cover."""
+        """The number of elements that windows cover, for each dimension."""
         return tuple(
             (p - 1) * s + d * (k - 1) + 1
             for p, s, d, k in zip(
@@ -76,7 +76,7 @@ def channels_first(x: Any, last: bool) -> Any:
 
 
 def inside(g: Geometry) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """Where the input lies in the padded area, and what part of it: a negative padding cuts it."""
+    """Where the input goes in the padded area, and which part of it: negative paddings crop it."""
     target: list[slice] = []
     source: list[slice] = []
     for before, length, room in zip(g.before, g.lengths, g.padded, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -100,6 +101,24 @@ def test_sparse_parts_that_do_not_fit() -> None:
         SparseCsrTensor([0, 2, 1], [0], t([1.0]), (2, 2))
     with pytest.raises(UsageError, match="cannot be sparse"):
         SparseCooTensor.from_dense(t([1.0]), 0)
+    with pytest.raises(UsageError, match="do not fit"):
+        SparseCooTensor([[0]], t(1.0), (2,))
+    with pytest.raises(UsageError, match="2 counted"):
+        SparseCsrTensor([0, 1, 2], [[0], [1]], t([[1.0], [2.0]]), (2, 2))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: SparseCooTensor([[0.7]], t([1.0]), (2,)), lambda: SelectedRows([0.7], t([[1.0]]), 2),
+    lambda: SparseCsrTensor([0, 1], [0.7], t([1.0]), (1, 2)),
+])  # fmt: skip
+def test_indices_are_whole_numbers(make: Callable[[], object]) -> None:
+    with pytest.raises(UsageError, match="indices of type float64"):
+        make()
+
+
+def test_sums_of_two_kinds() -> None:
+    with pytest.raises(UsageError, match="another kind"):
+        pirkit.ops.add(SparseCooTensor([[0]], t([1.0]), (2,)), t([1.0, 2.0]))
 
 
 def test_half_precision_is_added_up_in_float32() -> None:

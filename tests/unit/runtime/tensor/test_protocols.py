@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import sys
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -162,6 +165,58 @@ def test_what_no_tensor_holds_is_refused(data: Any) -> None:
         pirkit.tensor(data)
 
 
+@pytest.mark.parametrize("make", [pirkit.tensor, pirkit.from_numpy])
+def test_masked_arrays_are_refused(make: Callable[[Any], Any]) -> None:
+    """Their masks were dropped."""
+    with pytest.raises(UsageError, match="mask"):
+        make(np.ma.masked_equal(np.array([1.0, 2.0]), 2.0))
+
+
+def test_a_tensor_of_tensors() -> None:
+    parts = [pirkit.tensor(x, "bfloat16") for x in (1.0, 2.0)]
+    assert pirkit.tensor(parts).dtype is dt.bfloat16
+    assert pirkit.tensor(parts).tolist() == [1.0, 2.0]
+
+
+def test_places_by_name() -> None:
+    x = pirkit.tensor([1.0], place="cpu")
+    assert x.to("cpu") is x
+    assert pirkit.from_dlpack(x, device="cpu").address == x.address
+    with pytest.raises(UnsupportedError, match="brought to cuda:0"):
+        x.to("cuda")
+
+
+def test_updates_do_not_warn() -> None:
+    with np.errstate(all="raise"):
+        assert pirkit.tensor([3, 0]).at[1].divide(0).tolist() == [3, -(2**63)]
+        assert pirkit.tensor([1.0]).at[0].set(1e300).tolist() == [np.inf]
+
+
+def test_membership_is_that_of_elements() -> None:
+    x = pirkit.tensor([[1, 5], [2, 3]])
+    assert 5 in x
+    assert 7 not in x
+
+
+COPIES: Final[dict[str, Callable[[Any], Any]]] = {
+    "copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda x: pickle.loads(pickle.dumps(x)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize("size", [3, 1 << 18])
+def test_copies_have_memory_of_their_own(how: str, size: int) -> None:
+    """The type of a copy was another object, which ops refuse, and its buffer that of the original,
+    which cannot be pickled if it is a large one."""
+    x = pirkit.ops.exp(pirkit.tensor(np.zeros(size), "float32"))
+    x[0] = 2.0
+    made = COPIES[how](x)
+    assert (made.offset, made.version) == (0, 0)
+    made[0] = 5.0
+    assert (x[0].item(), x.version) == (2.0, 1)
+    assert pirkit.ops.add(x, made)[0].item() == 7.0
+
+
 def test_elements_without_a_type_get_that_of_paddle() -> None:
     typed = [pirkit.tensor(x).dtype for x in (1.5, [1, 2], [True], 1j, [], np.float64(1))]
     assert typed == [dt.float32, dt.int64, dt.bool_, dt.complex64, dt.float32, dt.float64]
@@ -198,12 +253,53 @@ def test_half_precision_is_summed_in_float32() -> None:
     assert xp.sum(tensor, dtype=xp.float32).dtype is dt.float32
 
 
+SUMS: Final[dict[str, tuple[float, Callable[[Any, Any], Any]]]] = {
+    "average": (1.0, lambda xp, x: xp.average(x)),
+    "float8": (1.0, lambda xp, x: x.astype("float8_e4m3fn").mean()),
+    "keyword": (1000.0, lambda xp, x: xp.sum(a=x)),
+    "nancumsum": (1000.0, lambda xp, x: xp.nancumsum(x)[-1]),
+    "nanmean": (1.0, lambda xp, x: xp.nanmean(x)),
+    "nanstd": (0.0, lambda xp, x: xp.nanstd(x)),
+    "norm": (31.625, lambda xp, x: xp.linalg.vector_norm(x)),
+    "trace": (300.0, lambda xp, x: pirkit.tensor(np.eye(300), "bfloat16").trace()),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_other_sums_are_in_float32_too(name: str) -> None:
+    expected, function = SUMS[name]
+    found = function(pirkit.numpy, pirkit.tensor(np.ones(1000), "bfloat16"))
+    assert found.dtype in (dt.bfloat16, dt.float8_e4m3fn)
+    assert found.item() == expected
+
+
+def test_python_numbers_are_weak_beside_narrow_floats() -> None:
+    x = pirkit.tensor([1.5, 2.5], "bfloat16")
+    xp = pirkit.numpy
+    made = [xp.maximum(x, 2.0), xp.where(x > 2, x, 2), x.clip(2, 3), xp.clip(x, min=2.0)]
+    assert [(m.dtype, m.tolist()) for m in made] == [(dt.bfloat16, [2.0, 2.5])] * 4
+    wide = np.float32([2.0, 2.0])
+    assert [xp.clip(x, wide, None).dtype, xp.vecdot(x, wide).dtype] == [dt.float32] * 2
+
+
+def test_either_limit_clips() -> None:
+    x = pirkit.tensor([1.0, 2.0])
+    assert pirkit.numpy.clip(x, 1.5).tolist() == pirkit.numpy.clip(x, min=1.5).tolist()
+    assert pirkit.numpy.clip(x, min=1.5).tolist() == [1.5, 2.0]
+
+
+def test_lists_are_summed_as_numpy_does() -> None:
+    assert pirkit.numpy.sum([1.0, 2.0]).item() == 3.0
+
+
 def test_numpy_functions_count_their_writes() -> None:
     tensor = pirkit.tensor([1.0, 2.0])
     assert np.add(tensor, 1, out=tensor) is tensor
     np.add.at(tensor, [0], 5)
     assert (tensor.tolist(), tensor.version) == ([7.0, 3.0], 2)
     assert (tensor @ [1.0, 1.0]).item() == 10.0
+    parts, rest = np.modf(pirkit.tensor([1.5]), out=(tensor[:1], None))
+    assert (parts.tolist(), rest.tolist()) == ([0.5], [1.0])
 
 
 def test_a_tensor_is_a_buffer() -> None:
