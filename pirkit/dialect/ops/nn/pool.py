@@ -35,9 +35,10 @@ class Pool2d:
 
     `global_pooling` makes one window of the whole image. `adaptive` reads `kernel_size` as the
     size of the result and spreads that many windows evenly. `exclusive` averages over the elements
-    inside of the image, otherwise the padding counts as zeros. NaN wins a maximum; that of a window
-    outside of the image is the lowest number of float32, as in Paddle. (Paddle mixes up
-    the windows of an adaptive maximum on the CPU; its Python interface never asks for one.)
+    inside of the image, otherwise the padding counts as zeros. The maximum of a window
+    with a NaN is NaN; that of a window outside of the image is the lowest number of float32, as in
+    Paddle. (Paddle mixes up the windows of an adaptive maximum on the CPU; its Python interface
+    never asks for one.)
 
     C1: `x` has four dimensions.
     C2: `kernel_size` has two positive numbers.

@@ -33,8 +33,9 @@ _COUNTERS = (dt.int32, dt.int64)
 class Unique:
     """The distinct elements (or slices along `axis`) in ascending order.
 
-    On demand also where each one stands first, which one each element is, and how often each
-    one occurs. `inverse` is empty where it is not asked for.
+    On demand also `indices`, where each stands first in `x`; `inverse`, for each element of `x`
+    the number of its equal in `out`; and `counts`, how often each occurs. `inverse` is empty if it
+    is not asked for.
 
     C1: `axis` names at most one dimension of `x`.
     C2: `dtype` is int32 or int64.
@@ -53,7 +54,7 @@ class Unique:
 class UniqueConsecutive:
     """The first of each run of equal elements (or slices along `axis`).
 
-    On demand also which run each element belongs to, and the length of each run.
+    On demand also `index`, the run that each element belongs to, and `counts`, the lengths of runs.
 
     C1: `axis` names at most one dimension of `x`.
     C2: `dtype` is int32 or int64.
@@ -272,9 +273,9 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class Bincount:
-    """How often each of 0, 1... occurs, or the sum of its weights; at least `minlength` of them.
+    """How often each of 0, 1, ... occurs in `x`, or the sum of its weights.
 
-    Refuses at run time a negative element.
+    The result has at least `minlength` elements. A negative element is an error at run time.
 
     C1: `x` is a list of integers.
     C2: `weights` has the shape of `x`, and is not complex.
@@ -333,7 +334,9 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class SearchSorted:
-    """Where each value would be inserted into an ascending sequence: before its equals, or after.
+    """Where each value would be inserted into an ascending sequence.
+
+    That is before equal elements, or with `right` after them.
 
     C1: `sorted_sequence` is one sequence, or one for each row of `values`.
     C2: the dtypes are equal.
