@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +11,11 @@ import pytest
 import pirkit
 from pirkit import ops
 from pirkit.diag.errors import PirkitError
+from pirkit.dialect.opdef import lookup
+from pirkit.dialect.samples import Sample
+from tests.ops.calls import Value, complete
 from tests.prim.differentiation import Array, Traced
+from tests.prim.rule_checks import program_of, runner, tensors_of
 
 # --- bins ----------------------------------------------------------------------------------------
 
@@ -209,3 +214,27 @@ def test_a_softmax_of_nothing_is_nothing(name: str, shape: tuple[int, ...]) -> N
     t = Traced([np.zeros(shape, np.float32)])
     y = t.b(f"pd_op.{name}", *t.args, axis=1)
     assert t.run({"y": y}, "decompose")["y"].shape == shape
+
+
+# --- rare calls ----------------------------------------------------------------------------------
+
+STEPS: Final = [np.ones((12, 3)), np.ones((12, 3)), np.ones(12), np.ones(12)]
+RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
+    "a recurrent network without steps": (
+        "rnn", (np.ones((0, 2, 3)), [np.ones((1, 2, 3))] * 2, STEPS, None, np.zeros(0, np.uint8)),
+        {"input_size": 3, "hidden_size": 3, "mode": "LSTM", "is_test": True}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "args", "attrs"), RARE.values(), ids=RARE)
+def test_rare_calls_are_the_same_whole_and_decomposed(
+    name: str, args: tuple[Value, ...], attrs: dict[str, Any]
+) -> None:
+    call = complete(lookup(f"pd_op.{name}"), Sample(args, attrs))
+    lists = [r if isinstance(r, list) else [r] for r in call.compute() if r is not None]
+    for known, pipeline in product((True, False), ("", "decompose")):
+        p = program_of(call, known=known)
+        found = runner(p, p.results, pipeline)(tensors_of(call))
+        for one, wanted in zip(found, [w for each in lists for w in each], strict=True):
+            assert (one.shape, one.dtype) == (wanted.shape, wanted.dtype)
+            np.testing.assert_allclose(one, wanted, rtol=1e-6, err_msg=f"{known} {pipeline}")
