@@ -144,6 +144,12 @@ REFUSED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
          "output_size": (2, 2)}),
     "fewer weights than draws": (
         "multinomial", [np.array([[0.5, 0.5], [0.0, 1.0]])], {"num_samples": 2}),
+    **{
+        f"weights {weights}, {'with' if again else 'without'} replacement": (
+            "multinomial", [np.array([[0.5, 0.5], weights])], {"replacement": again})
+        for weights in ([0.0, 0.0], [-1.0, 2.0], [np.nan, 1.0], [np.inf, 1.0])
+        for again in (False, True)
+    },
 }  # fmt: skip
 
 

@@ -190,8 +190,8 @@ class Poisson:
 class Multinomial:
     """Indices along the last dimension of `x`, drawn with its elements as weights.
 
-    There are `num_samples` for each row. Without `replacement` they are distinct; it is an error at
-    run time if fewer elements of a row are positive.
+    There are `num_samples` for each row, without `replacement` distinct ones. It is an error at run
+    time if a weight is negative or not finite, or if too few of a row are positive.
 
     C1: `x` is a float tensor of one or two dimensions.
     C2: `num_samples` is positive, and at most the places if there is no replacement.
@@ -227,12 +227,14 @@ def _(x: Array, *, num_samples: int, replacement: bool, rng: Rng) -> Array:
     the first to arrive are drawn in their order (Efraimidis and Spirakis 2006)."""
     weights: Array = x.astype(np.float64)
     shape: tuple[int, ...] = x.shape
+    if not np.all((weights >= 0) & (weights < np.inf)):
+        raise RuntimeFault("multinomial: a weight is negative or not finite")
+    if np.any(np.sum(weights > 0, axis=-1) < (1 if replacement else num_samples)):
+        raise RuntimeFault("multinomial: fewer places than draws have a weight")
     if replacement:
         ends: Array = np.cumsum(weights, axis=-1)
         drawn = rng.random((*shape[:-1], num_samples)) * ends[..., -1:]
         return np.sum(ends[..., None, :] <= drawn[..., None], axis=-1)
-    if np.any(np.sum(weights > 0, axis=-1) < num_samples):
-        raise RuntimeFault("multinomial: fewer places than draws have a weight")
     with np.errstate(divide="ignore"):
         times = -np.log1p(-np.asarray(rng.random(shape))) / weights
     return np.argsort(times, axis=-1, kind="stable")[..., :num_samples]
