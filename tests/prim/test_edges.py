@@ -13,9 +13,10 @@ from pirkit import ops
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.opdef import lookup
 from pirkit.dialect.samples import Sample
+from pirkit.runtime import dtype as dt
 from tests.ops.calls import Value, complete
 from tests.prim.differentiation import Array, Traced
-from tests.prim.rule_checks import program_of, runner, tensors_of
+from tests.prim.rule_checks import derivative, program_of, runner, tensors_of
 
 # --- bins ----------------------------------------------------------------------------------------
 
@@ -225,10 +226,17 @@ def test_a_softmax_of_nothing_is_nothing(name: str, shape: tuple[int, ...]) -> N
 # --- rare calls ----------------------------------------------------------------------------------
 
 STEPS: Final = [np.ones((12, 3)), np.ones((12, 3)), np.ones(12), np.ones(12)]
+WAYS: Final = [np.array(v, np.int32) for v in ([[1]], [2], [1])]
 RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
     "a recurrent network without steps": (
         "rnn", (np.ones((0, 2, 3)), [np.ones((1, 2, 3))] * 2, STEPS, None, np.zeros(0, np.uint8)),
         {"input_size": 3, "hidden_size": 3, "mode": "LSTM", "is_test": True}),
+    "a sum of bytes in bfloat16": (
+        "sum", (np.ones((5000, 2), np.int8),), {"axis": (0,), "dtype": dt.bfloat16}),
+    "a sum of truth values in float16": (
+        "sum", (np.ones((5000, 300), np.bool_),), {"axis": (0,), "dtype": dt.float16}),
+    "a transduction of small numbers": (
+        "warprnnt", (np.full((1, 2, 2, 3), -800.0), *WAYS), {}),
 }  # fmt: skip
 
 
@@ -244,3 +252,13 @@ def test_rare_calls_are_the_same_whole_and_decomposed(
         for one, wanted in zip(found, [w for each in lists for w in each], strict=True):
             assert (one.shape, one.dtype) == (wanted.shape, wanted.dtype)
             np.testing.assert_allclose(one, wanted, rtol=1e-6, err_msg=f"{known} {pipeline}")
+
+
+def test_any_size_below_one_is_the_usual_one_of_a_real_transform() -> None:
+    x = np.arange(10.0).reshape(2, 5) * (1 - 2j)
+    found: list[Array] = []
+    for size in (8, 0, -1):
+        attrs = {"axes": (1,), "normalization": "ortho", "forward": False, "last_dim_size": size}
+        p = program_of(complete(lookup("pd_op.fft_c2r"), Sample((x,), attrs)))
+        found += runner(p, derivative(p, 1))([x])
+    np.testing.assert_array_equal(found[1:], [found[0]] * 2)
