@@ -237,6 +237,11 @@ RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
         "sum", (np.ones((5000, 300), np.bool_),), {"axis": (0,), "dtype": dt.float16}),
     "a transduction of small numbers": (
         "warprnnt", (np.full((1, 2, 2, 3), -800.0), *WAYS), {}),
+    "a temporal classification of small numbers": (
+        "warpctc", (np.full((2, 1, 3), -800.0), *WAYS), {}),
+    "quantized channels of a vector": (
+        "fake_channel_wise_quantize_dequantize_abs_max",
+        (np.array([0.3, -1.0, 0.7], np.float32),), {"bit_length": 3}),
 }  # fmt: skip
 
 
