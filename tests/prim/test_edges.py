@@ -239,6 +239,10 @@ RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
         "warprnnt", (np.full((1, 2, 2, 3), -800.0), *WAYS), {}),
     "a temporal classification of small numbers": (
         "warpctc", (np.full((2, 1, 3), -800.0), *WAYS), {}),
+    "a median of large numbers": ("median", (np.full(3, 3e38, np.float32),), {}),
+    "a median of large integers": ("median", (np.array([2**53 + 1] * 3),), {"axis": (0,)}),
+    "where medians over unsorted axes are": (
+        "median", (np.cos(np.arange(24.0)).reshape(2, 3, 4),), {"axis": (2, 0), "mode": "min"}),
     "quantized channels of a vector": (
         "fake_channel_wise_quantize_dequantize_abs_max",
         (np.array([0.3, -1.0, 0.7], np.float32),), {"bit_length": 3}),
@@ -267,3 +271,20 @@ def test_any_size_below_one_is_the_usual_one_of_a_real_transform() -> None:
         p = program_of(complete(lookup("pd_op.fft_c2r"), Sample((x,), attrs)))
         found += runner(p, derivative(p, 1))([x])
     np.testing.assert_array_equal(found[1:], [found[0]] * 2)
+
+
+MEDIANS: Final[list[tuple[Array, dict[str, Any], list[Any], list[int]]]] = [
+    (np.full(3, 3e38, np.float32), {}, [np.float32(3e38)], [1, 1]),
+    (np.array([2**53 + 1] * 3), {}, [2**53 + 1], [1, 1]),
+    (np.ones((2, 0)), {"axis": (1,), "mode": "min"}, [np.nan, np.nan], [0, 0]),
+    (np.array([[5.0, 1, 9, 3], [2, 8, 7, 0], [6, 4, 11, 10]]), {"axis": (1, 0)}, [5.5], [0, 8]),
+]
+
+
+@pytest.mark.parametrize(("x", "attrs", "values", "places"), MEDIANS)
+def test_medians_are_those_of_paddle(
+    x: Array, attrs: dict[str, Any], values: list[Any], places: list[int]
+) -> None:
+    found, at = complete(lookup("pd_op.median"), Sample((x,), attrs)).compute()
+    np.testing.assert_array_equal(np.ravel(np.asarray(found)), values)
+    assert np.ravel(np.asarray(at)).tolist() == places

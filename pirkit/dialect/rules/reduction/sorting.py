@@ -98,11 +98,11 @@ def _(c: OpCall) -> tuple[Value, Value]:
 
 
 def _between(b: Builder, low: Value, high: Value) -> Value:
-    """The mean of two; of integers without what is after the point."""
+    """The mean of two; of integers without what is after the point, of equal ones exactly."""
     if low.dtype.is_float:
-        return (low + high) * 0.5
+        return low * 0.5 + high * 0.5
     wide = (b.cast(low, dt.float64) + b.cast(high, dt.float64)) * 0.5
-    return b.cast(b.trunc(wide), low.dtype)
+    return b.where(b.equal(low, high), low, b.cast(b.trunc(wide), low.dtype))
 
 
 def _with_ones(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:
