@@ -243,6 +243,8 @@ RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
     "a median of large integers": ("median", (np.array([2**53 + 1] * 3),), {"axis": (0,)}),
     "where medians over unsorted axes are": (
         "median", (np.cos(np.arange(24.0)).reshape(2, 3, 4),), {"axis": (2, 0), "mode": "min"}),
+    "a histogram of integers between fractions": (
+        "histogram", (np.array([-1, 0, 1, 2, 3]), None), {"bins": 4, "min": -0.5, "max": 3.9}),
     "quantized channels of a vector": (
         "fake_channel_wise_quantize_dequantize_abs_max",
         (np.array([0.3, -1.0, 0.7], np.float32),), {"bit_length": 3}),

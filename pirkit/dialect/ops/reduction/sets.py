@@ -201,12 +201,13 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 class Histogram:
     """How many elements fall into each of `bins` equal parts of [`min`, `max`].
 
-    Where `min` equals `max` the elements give the bounds. Weighted counts, and densities, are
-    float32.
+    Where `min` equals `max` the elements give the bounds, which are finite. As in Paddle the bounds
+    of integers are truncated to integers. Weighted counts, and densities, are float32.
 
     C1: there is at least one bin.
     C2: `min` is at most `max`.
     C3: `weight` has the shape of `input`.
+    C4: the elements that give the bounds are finite.
     """
 
     name = "pd_op.histogram"
@@ -236,13 +237,20 @@ def _(
     return TensorMeta((bins,), dt.float32 if density or weight is not None else dt.int64)
 
 
+def bounds(dtype: DType, low: float, high: float) -> tuple[float, float]:
+    """The bounds of a histogram of elements of a type."""
+    is_finite = math.isfinite(low) and math.isfinite(high)
+    return (math.trunc(low), math.trunc(high)) if dtype.is_integer and is_finite else (low, high)
+
+
 @reference(Histogram)
 def _(
     input: Array, weight: Array | None, *, bins: int, min: float, max: float, density: bool
 ) -> Array:
-    flat, low, high = input.reshape(-1), min, max
+    flat, (low, high) = input.reshape(-1), bounds(dt.of_array(input), min, max)
     if low == high and flat.size:
         low, high = float(flat.min()), float(flat.max())
+        require(-math.inf < low <= high < math.inf, "C4", f"the elements lie in [{low}, {high}]")
     if low == high:
         low, high = low - 1, high + 1
     counted = np.float64 if density or weight is not None else np.int64
@@ -269,6 +277,8 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(3), None, bins=0)
     yield "C2", s(s.tensor(3), None, min=2.0, max=1.0)
     yield "C3", s(s.tensor(3), s.tensor(2))
+    if s.dtype.is_float:
+        yield "C4", s(s.array([1.0, math.inf]), None)
 
 
 @op
