@@ -245,6 +245,13 @@ RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
         "median", (np.cos(np.arange(24.0)).reshape(2, 3, 4),), {"axis": (2, 0), "mode": "min"}),
     "a histogram of integers between fractions": (
         "histogram", (np.array([-1, 0, 1, 2, 3]), None), {"bins": 4, "min": -0.5, "max": 3.9}),
+    **{
+        f"a window before the image: {kind}": (
+            "pool2d", (np.arange(1.0, 26.0).reshape(1, 1, 5, 5),),
+            {**POOL, "kernel_size": (2, 2), "strides": (9, 9), "paddings": (3, 0, 0, 0),
+             "pooling_type": kind})
+        for kind in ("avg", "max")
+    },
     "quantized channels of a vector": (
         "fake_channel_wise_quantize_dequantize_abs_max",
         (np.array([0.3, -1.0, 0.7], np.float32),), {"bit_length": 3}),

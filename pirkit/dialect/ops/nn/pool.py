@@ -183,7 +183,7 @@ def _reduce(x: Array, axis: int, windows: Windows, combine: np.ufunc, start: Any
     positions = len(windows[0])
     out = np.full((*x.shape[:axis], positions, *x.shape[axis + 1 :]), start, x.dtype)
     if positions == 1:
-        first, last = max(int(windows[0][0]), 0), int(windows[1][0])
+        first, last = (max(int(edge[0]), 0) for edge in windows)
         part = x[(slice(None),) * axis + (slice(first, last),)]
         return combine(out, combine.reduce(part, axis=axis, keepdims=True, initial=start))
     for part in gather(x, axis, windows, start):

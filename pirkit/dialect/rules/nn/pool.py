@@ -53,6 +53,8 @@ def _(c: OpCall) -> Value:
         return NotImplemented
     moves = pool_slides(lengths, sizes, c.strides, c.paddings, c.padding_algorithm, False, "C4")
     if is_dynamic:
+        if any(max(m.before, m.after) >= m.size for m in moves):  # a window may be in the padding
+            return NotImplemented
         return b.cast(_open(c, x, axes, moves), c.x.dtype)
     positions = out_sizes(moves, lengths, c.adaptive, c.ceil_mode, "C5")
     every = [spans(*each, c.adaptive) for each in zip(moves, lengths, positions, strict=True)]
