@@ -123,6 +123,9 @@ POOL: Final[dict[str, Any]] = {
     "data_format": "NCHW", "pooling_type": "avg", "global_pooling": False, "adaptive": False,
     "padding_algorithm": "EXPLICIT",
 }  # fmt: skip
+UNFOLD: Final[dict[str, Any]] = {
+    "kernel_sizes": (4, 2), "strides": (2, 1), "paddings": (0,) * 4, "dilations": (1, 1)
+}  # fmt: skip
 FIRST: Final = (1, 1, 2, 2)
 REFUSED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "a window one larger than the image": ("pool2d", [IMAGE], {**POOL, "kernel_size": (4, 2)}),
@@ -139,6 +142,7 @@ REFUSED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
         "crop", [IMAGE, np.array(FIRST), np.array([0, 0, -2, -2])], {}),
     "the rest from behind the image, computed": (
         "crop", [IMAGE, np.array([1, 1, 2, -1]), np.array([0, 0, 1, 5])], {}),
+    "columns of a window larger than the image": ("unfold", [IMAGE], {**UNFOLD, "strides": (1, 1)}),
     "an element before the first": (
         "unpool", [IMAGE[:, :, :1, :1], np.full((1, 1, 1, 1), -1)],
         {"ksize": (2, 2), "strides": (2, 2), "padding": (0, 0), "data_format": "NCHW",
@@ -262,9 +266,22 @@ RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
 def test_rare_calls_are_the_same_whole_and_decomposed(
     name: str, args: tuple[Value, ...], attrs: dict[str, Any]
 ) -> None:
+    assert_same(name, args, attrs, (True, False))
+
+
+def test_columns_of_a_window_that_is_slightly_larger_than_the_image() -> None:
+    """It counts once, as in Paddle; of images of unknown size it is refused."""
+    assert_same("unfold", (IMAGE,), UNFOLD, (True,))
+    columns = np.arange(24.0).reshape(1, 8, 3)
+    assert_same("fold", (columns,), {**UNFOLD, "output_sizes": (3, 4)}, (True, False))
+
+
+def assert_same(
+    name: str, args: tuple[Value, ...], attrs: dict[str, Any], knowns: tuple[bool, ...]
+) -> None:
     call = complete(lookup(f"pd_op.{name}"), Sample(args, attrs))
     lists = [r if isinstance(r, list) else [r] for r in call.compute() if r is not None]
-    for known, pipeline in product((True, False), ("", "decompose")):
+    for known, pipeline in product(knowns, ("", "decompose")):
         p = program_of(call, known=known)
         found = runner(p, p.results, pipeline)(tensors_of(call))
         for one, wanted in zip(found, [w for each in lists for w in each], strict=True):
