@@ -256,6 +256,11 @@ RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
              "pooling_type": kind})
         for kind in ("avg", "max")
     },
+    "attention to no keys": (
+        "flash_attn", (np.ones((2, 3, 4, 2)), *[np.ones((2, 0, 4, 2))] * 2), {"is_test": True}),
+    "rows without elements": ("rms_norm", (np.ones((2, 0)),), {"normalized_shape": (0,)}),
+    "a transposed convolution of no channels": (
+        "conv2d_transpose", (np.ones((2, 0, 4, 3)), np.ones((0, 1, 2, 2))), {}),
     "quantized channels of a vector": (
         "fake_channel_wise_quantize_dequantize_abs_max",
         (np.array([0.3, -1.0, 0.7], np.float32),), {"bit_length": 3}),
@@ -267,6 +272,14 @@ def test_rare_calls_are_the_same_whole_and_decomposed(
     name: str, args: tuple[Value, ...], attrs: dict[str, Any]
 ) -> None:
     assert_same(name, args, attrs, (True, False))
+
+
+@pytest.mark.parametrize("order", [-np.inf, -1.0, 0.0, 2.0, np.inf])
+def test_norms_of_nothing_are_zero(order: float) -> None:
+    nothing = np.ones((2, 0))
+    assert_same("p_norm", (nothing,), {"porder": order, "axis": 1}, (True,))
+    assert_same("dist", (nothing, nothing), {"p": order}, (True,))
+    np.testing.assert_array_equal(ops.p_norm(nothing, porder=order, axis=1), [0.0, 0.0])
 
 
 def test_columns_of_a_window_that_is_slightly_larger_than_the_image() -> None:

@@ -167,8 +167,10 @@ def _squares(b: Binding, axes: tuple[int, ...]) -> Sum:
 
 
 @kernel("p_norm", dtypes=dt.FLOATS, widen=True)
-def p_norm(b: Binding) -> Step:
+def p_norm(b: Binding) -> Step | None:
     """Orders that have a form without powers use it; 0 counts, infinities compare."""
+    if not b.input().numel:
+        return None
     order: float = b.attrs["porder"]
     rank = b.input().rank
     axes = tuple(range(rank)) if b.attrs["asvector"] else b.axes()
