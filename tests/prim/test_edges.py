@@ -231,6 +231,8 @@ def test_a_softmax_of_nothing_is_nothing(name: str, shape: tuple[int, ...]) -> N
 
 STEPS: Final = [np.ones((12, 3)), np.ones((12, 3)), np.ones(12), np.ones(12)]
 WAYS: Final = [np.array(v, np.int32) for v in ([[1]], [2], [1])]
+BINNED: Final = np.where(IMAGE > 7, IMAGE, -np.inf)[..., :3].repeat(2, 2)
+BINNED[..., 4, 0] = BINNED[..., 2, 2] = np.nan
 RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
     "a recurrent network without steps": (
         "rnn", (np.ones((0, 2, 3)), [np.ones((1, 2, 3))] * 2, STEPS, None, np.zeros(0, np.uint8)),
@@ -261,6 +263,9 @@ RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
     "rows without elements": ("rms_norm", (np.ones((2, 0)),), {"normalized_shape": (0,)}),
     "a transposed convolution of no channels": (
         "conv2d_transpose", (np.ones((2, 0, 4, 3)), np.ones((0, 1, 2, 2))), {}),
+    "bins of NaN and of infinite elements": (
+        "roi_pool", (BINNED, np.array([[0.0, 0, 2, 3]]), np.array([1], np.int32)),
+        {"pooled_height": 2, "pooled_width": 3}),
     "quantized channels of a vector": (
         "fake_channel_wise_quantize_dequantize_abs_max",
         (np.array([0.3, -1.0, 0.7], np.float32),), {"bit_length": 3}),
