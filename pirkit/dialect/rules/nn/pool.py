@@ -140,7 +140,7 @@ def _(c: OpCall, g: Value | None, _mask: None = None) -> Value | None:
 
 @decompose("pd_op.lp_pool2d")
 def _(c: OpCall) -> Value:
-    """Sums of powers; where a sum is zero, the derivative of the root is taken as zero."""
+    """Sums of powers; where a sum is zero its root is taken as constant."""
     b, x = c.b, c.x
     first = 1 if c.data_format in CHANNELS_LAST else 2
     axes = (first, first + 1)
@@ -158,7 +158,7 @@ def _(c: OpCall) -> Value:
         total = b.sum(_windows(b, powers, axes, every, 0.0), _within(axes))
     is_zero = b.equal(total, b.zeros_like(total))
     root = b.where(is_zero, 1.0, total) ** (1.0 / float(c.norm_type))
-    return b.where(is_zero, 0.0, root)
+    return b.where(is_zero, 0.0 if c.norm_type > 0 else math.inf, root)
 
 
 @decompose("pd_op.unpool", "pd_op.unpool3d")
