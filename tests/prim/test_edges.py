@@ -266,6 +266,11 @@ RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
     "bins of NaN and of infinite elements": (
         "roi_pool", (BINNED, np.array([[0.0, 0, 2, 3]]), np.array([1], np.int32)),
         {"pooled_height": 2, "pooled_width": 3}),
+    "a mean of large integers": ("mean", (np.array([2**62 + 1, 2**62 - 1]),), {}),
+    "a negative power of windows beyond the image": (
+        "lp_pool2d", (IMAGE + 1,),
+        {"kernel_size": (1, 1), "strides": (2, 3), "paddings": (0, 2, 0, 3), "ceil_mode": True,
+         "norm_type": -2.0}),
     "quantized channels of a vector": (
         "fake_channel_wise_quantize_dequantize_abs_max",
         (np.array([0.3, -1.0, 0.7], np.float32),), {"bit_length": 3}),
@@ -315,6 +320,11 @@ def test_any_size_below_one_is_the_usual_one_of_a_real_transform() -> None:
         p = program_of(complete(lookup("pd_op.fft_c2r"), Sample((x,), attrs)))
         found += runner(p, derivative(p, 1))([x])
     np.testing.assert_array_equal(found[1:], [found[0]] * 2)
+
+
+def test_a_mean_of_integers_does_not_overflow() -> None:
+    assert ops.mean(np.array([2**62 + 1, 2**62 - 1])).item() == 2**62
+    assert ops.mean(np.array([-3, -2])).item() == -2
 
 
 MEDIANS: Final[list[tuple[Array, dict[str, Any], list[Any], list[int]]]] = [
