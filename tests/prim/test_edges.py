@@ -260,6 +260,8 @@ RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
     },
     "attention to no keys": (
         "flash_attn", (np.ones((2, 3, 4, 2)), *[np.ones((2, 0, 4, 2))] * 2), {"is_test": True}),
+    "rows of any length": (
+        "rms_norm", (np.arange(1.0, 7).reshape(2, 3),), {"normalized_shape": (-1,)}),
     "rows without elements": ("rms_norm", (np.ones((2, 0)),), {"normalized_shape": (0,)}),
     "a transposed convolution of no channels": (
         "conv2d_transpose", (np.ones((2, 0, 4, 3)), np.ones((0, 1, 2, 2))), {}),

@@ -227,7 +227,7 @@ def _(
 ) -> tuple[Array, ...]:
     wide = widened(x)
     axes = tuple(range(x.ndim - len(normalized_shape), x.ndim))
-    count = max(prod(normalized_shape), 1)
+    count = max(prod(x.shape[a] for a in axes), 1)
     square = np.sum(np.square(wide), axis=axes, keepdims=True) / wide.dtype.type(count)
     inverse = 1 / np.sqrt(square + wide.dtype.type(epsilon))
     y = scaled(wide * inverse, scale, None, normalized_shape)

@@ -201,13 +201,14 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 class Histogram:
     """How many elements fall into each of `bins` equal parts of [`min`, `max`].
 
-    Where `min` equals `max` the elements give the bounds, which are finite. As in Paddle the bounds
-    of integers are truncated to integers. Weighted counts, and densities, are float32.
+    Where `min` equals `max` the elements give the bounds; with a NaN among them nothing is counted.
+    As in Paddle the bounds of integers are truncated to integers. Weighted counts, and densities,
+    are float32.
 
     C1: there is at least one bin.
     C2: `min` is at most `max`.
     C3: `weight` has the shape of `input`.
-    C4: the elements that give the bounds are finite.
+    C4: no element that gives a bound is infinite.
     """
 
     name = "pd_op.histogram"
@@ -250,7 +251,8 @@ def _(
     flat, (low, high) = input.reshape(-1), bounds(dt.of_array(input), min, max)
     if low == high and flat.size:
         low, high = float(flat.min()), float(flat.max())
-        require(-math.inf < low <= high < math.inf, "C4", f"the elements lie in [{low}, {high}]")
+        is_finite = not (math.isinf(low) or math.isinf(high))
+        require(is_finite, "C4", f"the elements lie in [{low}, {high}]")
     if low == high:
         low, high = low - 1, high + 1
     counted = np.float64 if density or weight is not None else np.int64
