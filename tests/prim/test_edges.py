@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +11,12 @@ import pytest
 import pirkit
 from pirkit import ops
 from pirkit.diag.errors import PirkitError
+from pirkit.dialect.opdef import lookup
+from pirkit.dialect.samples import Sample
+from pirkit.runtime import dtype as dt
+from tests.ops.calls import Value, complete
 from tests.prim.differentiation import Array, Traced
+from tests.prim.rule_checks import derivative, program_of, runner, tensors_of
 
 # --- bins ----------------------------------------------------------------------------------------
 
@@ -117,6 +123,9 @@ POOL: Final[dict[str, Any]] = {
     "data_format": "NCHW", "pooling_type": "avg", "global_pooling": False, "adaptive": False,
     "padding_algorithm": "EXPLICIT",
 }  # fmt: skip
+UNFOLD: Final[dict[str, Any]] = {
+    "kernel_sizes": (4, 2), "strides": (2, 1), "paddings": (0,) * 4, "dilations": (1, 1)
+}  # fmt: skip
 FIRST: Final = (1, 1, 2, 2)
 REFUSED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "a window one larger than the image": ("pool2d", [IMAGE], {**POOL, "kernel_size": (4, 2)}),
@@ -133,12 +142,19 @@ REFUSED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
         "crop", [IMAGE, np.array(FIRST), np.array([0, 0, -2, -2])], {}),
     "the rest from behind the image, computed": (
         "crop", [IMAGE, np.array([1, 1, 2, -1]), np.array([0, 0, 1, 5])], {}),
+    "columns of a window larger than the image": ("unfold", [IMAGE], {**UNFOLD, "strides": (1, 1)}),
     "an element before the first": (
         "unpool", [IMAGE[:, :, :1, :1], np.full((1, 1, 1, 1), -1)],
         {"ksize": (2, 2), "strides": (2, 2), "padding": (0, 0), "data_format": "NCHW",
          "output_size": (2, 2)}),
     "fewer weights than draws": (
         "multinomial", [np.array([[0.5, 0.5], [0.0, 1.0]])], {"num_samples": 2}),
+    **{
+        f"weights {weights}, {'with' if again else 'without'} replacement": (
+            "multinomial", [np.array([[0.5, 0.5], weights])], {"replacement": again})
+        for weights in ([0.0, 0.0], [-1.0, 2.0], [np.nan, 1.0], [np.inf, 1.0])
+        for again in (False, True)
+    },
 }  # fmt: skip
 
 
@@ -220,3 +236,122 @@ def test_windows_in_the_padding_of_an_empty_image() -> None:
     x = np.zeros((1, 2, 4, 0, 6))
     assert np.asarray(pooled(x)).shape == (1, 2, 2, 1, 4)
     assert np.asarray(pirkit.grad(lambda x: pooled(x).sum())(x)).shape == x.shape
+
+
+# --- rare calls ----------------------------------------------------------------------------------
+
+STEPS: Final = [np.ones((12, 3)), np.ones((12, 3)), np.ones(12), np.ones(12)]
+WAYS: Final = [np.array(v, np.int32) for v in ([[1]], [2], [1])]
+BINNED: Final = np.where(IMAGE > 7, IMAGE, -np.inf)[..., :3].repeat(2, 2)
+BINNED[..., 4, 0] = BINNED[..., 2, 2] = np.nan
+RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
+    "a recurrent network without steps": (
+        "rnn", (np.ones((0, 2, 3)), [np.ones((1, 2, 3))] * 2, STEPS, None, np.zeros(0, np.uint8)),
+        {"input_size": 3, "hidden_size": 3, "mode": "LSTM", "is_test": True}),
+    "a sum of bytes in bfloat16": (
+        "sum", (np.ones((5000, 2), np.int8),), {"axis": (0,), "dtype": dt.bfloat16}),
+    "a sum of truth values in float16": (
+        "sum", (np.ones((5000, 300), np.bool_),), {"axis": (0,), "dtype": dt.float16}),
+    "a transduction of small numbers": (
+        "warprnnt", (np.full((1, 2, 2, 3), -800.0), *WAYS), {}),
+    "a temporal classification of small numbers": (
+        "warpctc", (np.full((2, 1, 3), -800.0), *WAYS), {}),
+    "a median of large numbers": ("median", (np.full(3, 3e38, np.float32),), {}),
+    "a median of large integers": ("median", (np.array([2**53 + 1] * 3),), {"axis": (0,)}),
+    "where medians over unsorted axes are": (
+        "median", (np.cos(np.arange(24.0)).reshape(2, 3, 4),), {"axis": (2, 0), "mode": "min"}),
+    "a histogram of integers between fractions": (
+        "histogram", (np.array([-1, 0, 1, 2, 3]), None), {"bins": 4, "min": -0.5, "max": 3.9}),
+    **{
+        f"a window before the image: {kind}": (
+            "pool2d", (np.arange(1.0, 26.0).reshape(1, 1, 5, 5),),
+            {**POOL, "kernel_size": (2, 2), "strides": (9, 9), "paddings": (3, 0, 0, 0),
+             "pooling_type": kind})
+        for kind in ("avg", "max")
+    },
+    "attention to no keys": (
+        "flash_attn", (np.ones((2, 3, 4, 2)), *[np.ones((2, 0, 4, 2))] * 2), {"is_test": True}),
+    "rows of any length": (
+        "rms_norm", (np.arange(1.0, 7).reshape(2, 3),), {"normalized_shape": (-1,)}),
+    "rows without elements": ("rms_norm", (np.ones((2, 0)),), {"normalized_shape": (0,)}),
+    "a transposed convolution of no channels": (
+        "conv2d_transpose", (np.ones((2, 0, 4, 3)), np.ones((0, 1, 2, 2))), {}),
+    "bins of NaN and of infinite elements": (
+        "roi_pool", (BINNED, np.array([[0.0, 0, 2, 3]]), np.array([1], np.int32)),
+        {"pooled_height": 2, "pooled_width": 3}),
+    "a mean of large integers": ("mean", (np.array([2**62 + 1, 2**62 - 1]),), {}),
+    "a negative power of windows beyond the image": (
+        "lp_pool2d", (IMAGE + 1,),
+        {"kernel_size": (1, 1), "strides": (2, 3), "paddings": (0, 2, 0, 3), "ceil_mode": True,
+         "norm_type": -2.0}),
+    "quantized channels of a vector": (
+        "fake_channel_wise_quantize_dequantize_abs_max",
+        (np.array([0.3, -1.0, 0.7], np.float32),), {"bit_length": 3}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "args", "attrs"), RARE.values(), ids=RARE)
+def test_rare_calls_are_the_same_whole_and_decomposed(
+    name: str, args: tuple[Value, ...], attrs: dict[str, Any]
+) -> None:
+    assert_same(name, args, attrs, (True, False))
+
+
+@pytest.mark.parametrize("order", [-np.inf, -1.0, 0.0, 2.0, np.inf])
+def test_norms_of_nothing_are_zero(order: float) -> None:
+    nothing = np.ones((2, 0))
+    assert_same("p_norm", (nothing,), {"porder": order, "axis": 1}, (True,))
+    assert_same("dist", (nothing, nothing), {"p": order}, (True,))
+    np.testing.assert_array_equal(ops.p_norm(nothing, porder=order, axis=1), [0.0, 0.0])
+
+
+def test_columns_of_a_window_that_is_slightly_larger_than_the_image() -> None:
+    """It counts once, as in Paddle; of images of unknown size it is refused."""
+    assert_same("unfold", (IMAGE,), UNFOLD, (True,))
+    columns = np.arange(24.0).reshape(1, 8, 3)
+    assert_same("fold", (columns,), {**UNFOLD, "output_sizes": (3, 4)}, (True, False))
+
+
+def assert_same(
+    name: str, args: tuple[Value, ...], attrs: dict[str, Any], knowns: tuple[bool, ...]
+) -> None:
+    call = complete(lookup(f"pd_op.{name}"), Sample(args, attrs))
+    lists = [r if isinstance(r, list) else [r] for r in call.compute() if r is not None]
+    for known, pipeline in product(knowns, ("", "decompose")):
+        p = program_of(call, known=known)
+        found = runner(p, p.results, pipeline)(tensors_of(call))
+        for one, wanted in zip(found, [w for each in lists for w in each], strict=True):
+            assert (one.shape, one.dtype) == (wanted.shape, wanted.dtype)
+            np.testing.assert_allclose(one, wanted, rtol=1e-6, err_msg=f"{known} {pipeline}")
+
+
+def test_any_size_below_one_is_the_usual_one_of_a_real_transform() -> None:
+    x = np.arange(10.0).reshape(2, 5) * (1 - 2j)
+    found: list[Array] = []
+    for size in (8, 0, -1):
+        attrs = {"axes": (1,), "normalization": "ortho", "forward": False, "last_dim_size": size}
+        p = program_of(complete(lookup("pd_op.fft_c2r"), Sample((x,), attrs)))
+        found += runner(p, derivative(p, 1))([x])
+    np.testing.assert_array_equal(found[1:], [found[0]] * 2)
+
+
+def test_a_mean_of_integers_does_not_overflow() -> None:
+    assert ops.mean(np.array([2**62 + 1, 2**62 - 1])).item() == 2**62
+    assert ops.mean(np.array([-3, -2])).item() == -2
+
+
+MEDIANS: Final[list[tuple[Array, dict[str, Any], list[Any], list[int]]]] = [
+    (np.full(3, 3e38, np.float32), {}, [np.float32(3e38)], [1, 1]),
+    (np.array([2**53 + 1] * 3), {}, [2**53 + 1], [1, 1]),
+    (np.ones((2, 0)), {"axis": (1,), "mode": "min"}, [np.nan, np.nan], [0, 0]),
+    (np.array([[5.0, 1, 9, 3], [2, 8, 7, 0], [6, 4, 11, 10]]), {"axis": (1, 0)}, [5.5], [0, 8]),
+]
+
+
+@pytest.mark.parametrize(("x", "attrs", "values", "places"), MEDIANS)
+def test_medians_are_those_of_paddle(
+    x: Array, attrs: dict[str, Any], values: list[Any], places: list[int]
+) -> None:
+    found, at = complete(lookup("pd_op.median"), Sample((x,), attrs)).compute()
+    np.testing.assert_array_equal(np.ravel(np.asarray(found)), values)
+    assert np.ravel(np.asarray(at)).tolist() == places

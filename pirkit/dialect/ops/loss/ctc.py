@@ -78,7 +78,7 @@ def _(
     logits: Array, label: Array, steps: Array, lengths: Array, *, blank: int, **_: object
 ) -> tuple[Array, Array]:
     time, batch = int(logits.shape[0]), int(logits.shape[1])
-    shifted = logits - logits.max(axis=-1, keepdims=True, initial=0)
+    shifted = logits - logits.max(axis=-1, keepdims=True, initial=-np.inf)
     logs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     # Forward-backward over paths of labels with a blank around each, in logarithms. A step stays,
     # moves on by one, or skips a blank between different labels.

@@ -24,9 +24,10 @@ class BoxCoder:
 
     Encoding gives `[N, M, 4]`, each of the N boxes `target_box [N, 4]` against each of the M prior
     boxes: the distance of the centers in sizes of the prior box, and the logarithms of the ratios
-    of the sizes. Decoding turns `target_box [N, M, 4]` into boxes; `axis` 0 says that there is a
-    prior box for each of M, 1 for each of N. What is encoded is divided by `prior_box_var [M, 4]`,
-    or by `variance`. A box that is not `box_normalized` counts its last pixel.
+    of the sizes. Both are divided by `prior_box_var [M, 4]`, or by `variance`. Decoding is the
+    inverse: it turns `target_box [N, M, 4]` into boxes; with `axis` 0 there is a prior box for each
+    of M, with 1 for each of N. Without `box_normalized` corners are pixels that belong to the box,
+    so its size is one more than their distance.
 
     C1: `prior_box`, and `prior_box_var` if there is one, are `[M, 4]`, of the dtype of
     `target_box`.

@@ -178,7 +178,7 @@ def _(
     positions = prod(lengths)
     expanded = channels // groups
     columns = np.matmul(
-        filter.reshape(groups, expanded, -1).swapaxes(1, 2),
+        filter.reshape(groups, expanded, prod(filter.shape[1:])).swapaxes(1, 2),
         image.reshape(batch, groups, expanded, positions),
     )
     windows = columns.reshape(batch, groups * filter.shape[1], *sizes, *lengths)

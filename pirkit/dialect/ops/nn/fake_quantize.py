@@ -173,7 +173,8 @@ def _levels(c: OpCall, x: Value, scale: Value) -> Value:
 
 
 def _largest(b: Builder, x: Value, axes: tuple[int, ...], *, keepdim: bool = False) -> Value:
-    return b("pd_op.max", b.abs(x), axis=axes, keepdim=keepdim)
+    size = b.abs(x)  # `max` takes an empty list of axes for all of them
+    return b("pd_op.max", size, axis=axes, keepdim=keepdim) if axes else size
 
 
 @decompose(FakeQuantizeDequantizeAbsMax)

@@ -20,13 +20,14 @@ KIND = "window"
 class FractionalMaxPool2d:
     """Largest element of each of `output_size` windows of `x [N, C, H, W]`, and its number.
 
-    The windows divide the image, each one element more or less than the average, which `random_u`
-    decides; with a positive `kernel_size` they have that size, and overlap or leave gaps. The mask
-    is computed whatever `return_mask` says, as in Paddle.
+    The windows divide the image into parts of nearly equal sizes; `random_u` decides where they
+    begin (Graham, 2014). With a positive `kernel_size` they have that size, and overlap or leave
+    gaps. As in Paddle, the mask is computed whatever `return_mask` is; a window without elements
+    has the number -1.
 
     C1: `x` has four dimensions.
     C2: `output_size` has two positive numbers.
-    C3: `kernel_size` has two numbers, and so many windows of that size fit into the image.
+    C3: `kernel_size` has two numbers, and that many windows of that size fit into the image.
     C4: `random_u` is between 0 and 1. Paddle draws a number for 0, pirkit does not.
     """
 
@@ -44,7 +45,7 @@ class FractionalMaxPool3d:
 
     C1: `x` has five dimensions.
     C2: `output_size` has three positive numbers.
-    C3: `kernel_size` has three numbers, and so many windows of that size fit into the volume.
+    C3: `kernel_size` has three numbers, and that many windows of that size fit into the volume.
     C4: `random_u` is between 0 and 1. Paddle draws a number for 0, pirkit does not.
     """
 

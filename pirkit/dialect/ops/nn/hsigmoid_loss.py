@@ -26,13 +26,13 @@ KIND = "contraction"
 class HsigmoidLoss:
     """Cross entropy of a hierarchical sigmoid: the decisions on the way to `label [N, 1]`.
 
-    A node of the tree has a row of `w` and an element of `bias`; Their products with
-    `x [N, D]` are cut to [-40, 40], and are 0 after the last node of a way; `pre_out [N, L]` is
-    `log(1 + exp(product))`, as Paddle's kernel stores it. The way to class c in a
-    complete tree follows from the digits of `c + num_classes`; `path [N, L]` and `code [N, L]` tell
-    other ones, nodes and decisions, with -1 after the end. As in Paddle each way costs as many
-    decisions as the longest: those after its end cost log(2). `is_sparse` changes how training
-    stores gradients only; `w_out` is `w`.
+    Each node of the tree has a row of `w` and an element of `bias`. The products of the rows with
+    `x [N, D]`, plus the bias, are clipped to [-40, 40], and are 0 after the last node of a way;
+    `pre_out [N, L]` is `log(1 + exp(product))`, as Paddle's kernel stores it. In a complete tree
+    the binary digits of `c + num_classes` are the way to class c. Of another tree, `path [N, L]`
+    and `code [N, L]` hold the nodes of each way and its decisions, and -1 after its end. As in
+    Paddle each way costs as many decisions as the longest: those after its end cost log(2).
+    `is_sparse` changes only how training stores gradients; `w_out` is `w`.
 
     C1: `x` is a matrix, `label` has a number for each of its rows.
     C2: `w` has a row of the length of those of `x` for each node, and `bias` an element.

@@ -30,7 +30,7 @@ _SIZE_DTYPES: Final = {"out_size": dt.INTS, "size_tensor": dt.INTS, "scale_tenso
 
 @op
 class LinearInterp:
-    """Resize sequences `[N, C, W]` (or NWC); each element is drawn from two neighbours.
+    """Resize sequences `[N, C, W]` (or NWC); each element lies between two.
 
     The size is the first given of `size_tensor`, `out_size`, `scale_tensor`, `scale` and `out_w`.
     `align_corners` maps the outermost elements to each other; otherwise `align_mode` 0 aligns the
@@ -67,7 +67,7 @@ class NearestInterp:
 
 @op
 class BilinearInterp:
-    """Resize images `[N, C, H, W]` (or NHWC); each element is drawn from four neighbours.
+    """Resize images `[N, C, H, W]` (or NHWC); each element is interpolated from four.
 
     Sizes and alignment are given as for `linear_interp`.
 
@@ -84,7 +84,7 @@ class BilinearInterp:
 
 @op
 class BicubicInterp:
-    """Resize images `[N, C, H, W]` (or NHWC); each element is drawn from sixteen neighbours.
+    """Resize images `[N, C, H, W]` (or NHWC); each is interpolated from sixteen.
 
     The cubic has the slope -0.75 (Keys 1981), and may overshoot.
 
@@ -101,7 +101,7 @@ class BicubicInterp:
 
 @op
 class TrilinearInterp:
-    """Resize volumes `[N, C, D, H, W]` (or NDHWC); each element is drawn from eight neighbours.
+    """Resize volumes `[N, C, D, H, W]` (or NDHWC); each is interpolated from eight.
 
     Sizes and alignment are given as for `linear_interp`.
 

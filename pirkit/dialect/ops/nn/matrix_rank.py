@@ -26,10 +26,10 @@ KIND = "factorization"
 
 @op
 class MatrixRankTol:
-    """How many singular values exceed `atol_tensor`, or (`hermitian`) sizes of eigenvalues.
+    """The number of singular values above `atol_tensor`; if `hermitian`, of |eigenvalues|.
 
-    With `use_default_tol` they also exceed the greatest of them, times the larger size of the
-    matrix, times the distance from 1 to the next number.
+    With `use_default_tol` only those count that also exceed the greatest of them, times the larger
+    size of the matrix, times the machine epsilon.
 
     C1: `x` holds matrices that have elements; they are square if they are `hermitian`.
     C2: `atol_tensor` broadcasts with the batch of `x`.
@@ -43,10 +43,10 @@ class MatrixRankTol:
 
 @op
 class MatrixRankAtolRtol:
-    """How many singular values exceed both `atol` and `rtol` times the greatest of them.
+    """The number of singular values above both `atol` and `rtol` times the greatest of them.
 
-    With `hermitian` they are sizes of eigenvalues. Without `rtol` it is the larger size of the
-    matrix, times the distance from 1 to the next number, where `atol` is 0, and else 0.
+    If `hermitian`, absolute values of eigenvalues are compared. Where `rtol` is absent it is the
+    larger size of the matrix times the machine epsilon if `atol` is 0, and else 0.
 
     C1: `x` holds matrices that have elements; they are square if they are `hermitian`.
     C2: the tolerances broadcast with the batch of `x`.
@@ -84,7 +84,7 @@ def _(x: TensorMeta, *tolerances: TensorMeta | None, hermitian: bool, **_: objec
 
 
 def default_share(x: TensorMeta | Array) -> float:
-    """The larger size of a matrix, times the distance from 1 to the next number."""
+    """The larger size of a matrix, times the machine epsilon of its element type."""
     dtype = x.dtype.np if isinstance(x, TensorMeta) else x.dtype
     return float(np.finfo(dtype).eps) * max(x.shape[-2:])
 

@@ -16,7 +16,7 @@ KIND = "window"
 
 @op
 class NchwcMaxPool2d:
-    """The maximum of each window of images `[N, C/b, H, W, b]`, without the padding; NaN wins.
+    """The maximum of each window of images `[N, C/b, H, W, b]`, without the padding; NaN if one is.
 
     Programs of inference get this op from the pass `block-channels`, where no window is outside of
     the image. `paddings` has two numbers, or four: top, bottom, left and right.

@@ -227,7 +227,8 @@ def _(
 ) -> tuple[Array, ...]:
     wide = widened(x)
     axes = tuple(range(x.ndim - len(normalized_shape), x.ndim))
-    square = np.mean(np.square(wide), axis=axes, keepdims=True)
+    count = max(prod(x.shape[a] for a in axes), 1)
+    square = np.sum(np.square(wide), axis=axes, keepdims=True) / wide.dtype.type(count)
     inverse = 1 / np.sqrt(square + wide.dtype.type(epsilon))
     y = scaled(wide * inverse, scale, None, normalized_shape)
     return y.astype(x.dtype), np.squeeze(inverse, axes)

@@ -35,9 +35,10 @@ class Pool2d:
 
     `global_pooling` makes one window of the whole image. `adaptive` reads `kernel_size` as the
     size of the result and spreads that many windows evenly. `exclusive` averages over the elements
-    inside of the image, otherwise the padding counts as zeros. NaN wins a maximum; that of a window
-    outside of the image is the lowest number of float32, as in Paddle. (Paddle mixes up
-    the windows of an adaptive maximum on the CPU; its Python interface never asks for one.)
+    inside of the image, otherwise the padding counts as zeros. The maximum of a window
+    with a NaN is NaN; that of a window outside of the image is the lowest number of float32, as in
+    Paddle. (Paddle mixes up the windows of an adaptive maximum on the CPU; its Python interface
+    never asks for one.)
 
     C1: `x` has four dimensions.
     C2: `kernel_size` has two positive numbers.
@@ -182,7 +183,7 @@ def _reduce(x: Array, axis: int, windows: Windows, combine: np.ufunc, start: Any
     positions = len(windows[0])
     out = np.full((*x.shape[:axis], positions, *x.shape[axis + 1 :]), start, x.dtype)
     if positions == 1:
-        first, last = max(int(windows[0][0]), 0), int(windows[1][0])
+        first, last = (max(int(edge[0]), 0) for edge in windows)
         part = x[(slice(None),) * axis + (slice(first, last),)]
         return combine(out, combine.reduce(part, axis=axis, keepdims=True, initial=start))
     for part in gather(x, axis, windows, start):

@@ -47,7 +47,8 @@ class Rnn:
     C1: `x` has three dimensions, the last of `input_size`.
     C2: `mode` is one of the four.
     C3: `pre_state` has two tensors for an LSTM and else one, each [cells, batch, hidden_size].
-    C4: `weight_list` has four tensors for each cell, whose rows are `hidden_size` for each gate.
+    C4: there is a layer, and `weight_list` has four tensors for each cell, whose rows are
+    `hidden_size` for each gate.
     C5: `sequence_length` has one element for each row of the batch.
     """
 
@@ -136,11 +137,13 @@ def _(
     )
     rows = kind.gates * hidden_size
     require(
-        len(weight_list) == 4 * cells
+        num_layers > 0
+        and len(weight_list) == 4 * cells
         and all(w.rank == (2 if i < 2 * cells else 1) for i, w in enumerate(weight_list.items))
         and all(same_dim(w.shape[0], rows) for w in weight_list.items),
         "C4",
-        f"`weight_list` has not {2 * cells} matrices and {2 * cells} biases of {rows} rows",
+        f"`weight_list` has not {2 * cells} matrices and {2 * cells} biases of {rows} rows, "
+        f"for {num_layers} layers",
     )
     require(
         sequence_length is None or _fits(sequence_length, (batch,)),
@@ -283,4 +286,6 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", Sample(good.args, {**good.attrs, "mode": "TANH"})
     yield "C3", Sample(good.args, {**good.attrs, "mode": "LSTM"})
     yield "C4", Sample((x, states, weights[:-1] if weights else [], lengths, scratch), good.attrs)
+    none = {**good.attrs, "num_layers": 0}
+    yield "C4", Sample((x, [s.tensor(0, 2, 5)], [], lengths, scratch), none)
     yield "C5", Sample((x, states, weights, s.array([1, 2, 3], dt.int32), scratch), good.attrs)

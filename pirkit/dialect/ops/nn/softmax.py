@@ -193,7 +193,7 @@ class Prelu:
     `mode` says what shares one element of `alpha`: `all`, a `channel`, or an `element` of each
     sample; `data_format` (`NCHW` or `NHWC`) where the channels are.
 
-    C1: `mode` is `all`, `channel` or `element`.
+    C1: `mode` is `all`, `channel` or `element`, and `data_format` a layout.
     C2: `alpha` has as many elements as the mode needs.
     C3: `x` and `alpha` are float tensors of one dtype.
     C4: with mode `channel`, `x` has at least two dimensions; with `element`, at least one.
@@ -216,7 +216,8 @@ def _alpha_shape(shape: tuple[int, ...], data_format: str, mode: str) -> tuple[i
 
 @infer_meta(Prelu)
 def _(x: TensorMeta, alpha: TensorMeta, *, data_format: str, mode: str) -> TensorMeta:
-    require(mode in ("all", "channel", "element"), "C1", f"mode {mode!r} is unknown")
+    known = mode in ("all", "channel", "element") and data_format != ""
+    require(known, "C1", f"mode {mode!r} or data_format {data_format!r} is unknown")
     least = {"all": 0, "channel": 2, "element": 1}[mode]
     require(x.rank >= least, "C4", f"mode {mode} needs {least} dimensions, got {show(x.shape)}")
     needed = numel(_alpha_shape(x.shape, data_format, mode))
@@ -250,6 +251,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(Prelu)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), s.tensor(1), mode="row")
+    yield "C1", s(s.tensor(2, 3), s.tensor(3), mode="channel", data_format="")
     yield "C2", s(s.tensor(2, 3), s.tensor(2), mode="channel")
     yield "C3", s(s.tensor(2, dtype=dt.float32), s.tensor(1, dtype=dt.float64))
     yield "C4", s(s.tensor(3), s.tensor(3), mode="channel")

@@ -79,7 +79,7 @@ def _(
     blank: int,
     fastemit_lambda: float,
 ) -> tuple[Array, Array]:
-    shifted = input - input.max(axis=-1, keepdims=True, initial=0)
+    shifted = input - input.max(axis=-1, keepdims=True, initial=-np.inf)
     logs = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     loss, gradient = np.zeros(len(input), input.dtype), np.zeros_like(input)
     for n, (steps, count) in enumerate(zip(input_lengths, label_lengths, strict=True)):

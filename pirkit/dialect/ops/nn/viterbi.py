@@ -34,7 +34,8 @@ class ViterbiDecode:
 
     C1: `potentials` has three dimensions, `transition_params` fits its labels.
     C2: `lengths` holds an integer for each sequence.
-    C3: with `include_bos_eos_tag` there are at least two labels.
+    C3: there is a label; with `include_bos_eos_tag` there are at least two.
+    C4: no length is negative or more than T.
     """
 
     name = "pd_op.viterbi_decode"
@@ -60,7 +61,7 @@ def _(
     batch, _, labels = potentials.shape
     own = lengths.rank == 1 and same_dim(lengths.shape[0], batch)
     require(own, "C2", f"lengths {lengths} for {potentials}")
-    enough = not include_bos_eos_tag or labels >= 2 or labels == UNKNOWN
+    enough = labels >= (2 if include_bos_eos_tag else 1) or labels == UNKNOWN
     require(enough, "C3", f"{labels} labels")
     return potentials.with_shape((batch,)), TensorMeta((batch, UNKNOWN), dt.int64)
 
@@ -78,8 +79,8 @@ def _(
 ) -> tuple[Array, Array]:
     batch, time, labels = potentials.shape
     longest = int(lengths.max(initial=0))
-    if longest > time or lengths.min(initial=0) < 0:
-        raise ValueError(f"lengths {lengths.tolist()} for {time} steps")
+    fits = longest <= time and int(lengths.min(initial=0)) >= 0
+    require(fits, "C4", f"lengths {lengths.tolist()} for {time} steps")
     scores = np.zeros(batch, potentials.dtype)
     path = np.zeros((batch, longest), np.int64)
     nothing = np.zeros(labels, potentials.dtype)
@@ -114,3 +115,4 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(scores, s.tensor(3, 4), two)
     yield "C2", s(scores, moves, two[:1])
     yield "C3", s(scores[:, :, :1], moves[:1, :1], two)
+    yield "C4", s(scores, moves, two + 1)

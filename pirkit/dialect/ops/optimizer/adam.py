@@ -1,7 +1,7 @@
 """Optimizer steps with moving means of the gradient and of its square: adam, adamw, lamb.
 
-Both means start at 0 and are corrected for that by the powers of their factors up to the present
-step, which the program keeps in one-element tensors.
+Both means start at 0, so they are divided by `1 - beta ** step` (Kingma and Ba, 2015). Programs
+keep the powers `beta ** step` in tensors of one element.
 """
 
 from __future__ import annotations
@@ -69,10 +69,11 @@ class _Adam:
 
 @op
 class Adam(_Adam):
-    """A step along the corrected mean of the gradient over the root of that of its square.
+    """A step along the mean of the gradient, divided by the root of the mean of its square.
 
-    With `amsgrad` the greatest mean of the square so far takes its place. `use_global_beta_pow`
-    leaves the powers of the factors alone; a true `skip_update` leaves everything.
+    With `amsgrad` it is divided by the root of the greatest mean of the square so far (Reddi et
+    al., 2018). `use_global_beta_pow` leaves the powers as they are; a true `skip_update` leaves
+    everything. `epsilon` is added to the corrected root.
     """
 
     name = "pd_op.adam_"
@@ -85,7 +86,7 @@ class Adam(_Adam):
 
 @op
 class Adamw(_Adam):
-    """Adam on a parameter that decays first, by `learning_rate * lr_ratio * coeff` of itself.
+    """Adam on a parameter that first decays by `learning_rate * lr_ratio * coeff` of itself.
 
     `lr_ratio` scales the decay alone, as on Paddle's CPU.
     """
@@ -103,7 +104,8 @@ class Adamw(_Adam):
 class Lamb(_Adam):
     """Adam's direction plus `weight_decay * param`, scaled to the norm of the parameter.
 
-    It is scaled where there is a decay, or with `always_adapt`, unless a norm is 0.
+    It is scaled if `weight_decay` is positive or with `always_adapt`, unless a norm is 0 (You et
+    al., 2020).
 
     C1: `param` is a float tensor.
     C2: `grad` and the moments have the shape of `param`.

@@ -31,7 +31,7 @@ Results = tuple[Array | None, ...]
 DECAY: Final = 0.96
 """What the momentum of nadam decays by in each step, before the exponent `momentum_decay`."""
 LEAST_FREEDOM: Final = 5.0
-"""Radam adapts rates where the variance has more degrees of freedom."""
+"""Radam divides by the root where the moving mean has more degrees of freedom than this."""
 
 
 class _Adaptive:
@@ -42,7 +42,7 @@ class _Adaptive:
 
 @op
 class Adamax(_Adaptive):
-    """A step along the mean of the gradient over its greatest size, which fades by `beta2`.
+    """Adam with a decaying maximum of |gradient| in place of the root (Kingma and Ba, 2015).
 
     C1: `param` is a float tensor.
     C2: `grad` and the moving values have the shape of `param`.
@@ -60,7 +60,7 @@ class Adamax(_Adaptive):
 
 @op
 class Nadam(_Adaptive):
-    """Adam that looks one step of its momentum ahead; the momentum itself grows from step to step.
+    """Adam with Nesterov momentum, which grows from step to step (Dozat, 2016).
 
     Unlike those of adam, the powers and `mu_product` are kept for each element, as Paddle does.
 
@@ -88,14 +88,14 @@ class Nadam(_Adaptive):
 
 @op
 class Radam(_Adaptive):
-    """Adam whose rates adapt once the variance of the gradient is known well enough.
+    """Adam that divides by the root only when its variance is tractable (Liu et al., 2020).
 
     Unlike those of adam, the powers and `rho` are kept for each element, as Paddle does.
 
     C1: `param` is a float tensor.
     C2: `grad`, the moments, the powers and `rho` have the shape of `param`.
     C3: `learning_rate` has one element.
-    C4: `beta2` is not 1, which would let the variance be known for ever.
+    C4: `beta2` is not 1: the length of the moving mean, `2 / (1 - beta2) - 1`, is finite.
     """
 
     name = "pd_op.radam_"
@@ -115,7 +115,7 @@ class Radam(_Adaptive):
 
 @op
 class Adadelta(_Adaptive):
-    """Steps as long as former ones, in proportion to the gradient over its own mean size.
+    """The gradient, times the root mean square of former steps over its own (Zeiler, 2012).
 
     C1: `param` is a float tensor.
     C2: `grad` and the moving values have the shape of `param`.
@@ -138,10 +138,11 @@ class Adadelta(_Adaptive):
 
 @op
 class Rprop(_Adaptive):
-    """Steps against the sign of the gradient; a rate grows while the sign stays and then shrinks.
+    """Steps against the sign of the gradient (Riedmiller and Braun, 1993).
 
-    Where the sign has changed there is no step, and `prev_out` is 0. `etas` are the factor to
-    shrink by and that to grow by, `learning_rate_range` are the least and the greatest rate.
+    `learning_rate` has a rate for each element, which is multiplied by `etas[1]` while the sign
+    stays, by `etas[0]` where it has changed, and kept within `learning_rate_range`. Where the sign
+    has changed there is no step, and `prev_out` is 0.
 
     C1: `param` is a float tensor.
     C2: `grad`, `prev` and `learning_rate` have the shape of `param`.
@@ -158,7 +159,7 @@ class Rprop(_Adaptive):
 
 @op
 class Asgd(_Adaptive):
-    """A step along the mean of the last `n` gradients, whose sum `d` is and of which `y` is first.
+    """A step along the mean of the last `n` gradients: `d` is their sum, `y` the oldest of them.
 
     C1: `param` is a float tensor.
     C2: `grad`, `d` and `y` have the shape of `param`.

@@ -1,4 +1,4 @@
-"""Random numbers with a distribution given by a tensor, and those written in place."""
+"""Random numbers whose distribution a tensor gives, and those that overwrite a tensor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KIND = "random"
 
 @op
 class Exponential:
-    """Fills `x` with numbers of the exponential law with rate `lam`.
+    """Fills `x` with numbers of the exponential distribution with rate `lam`.
 
     C1: `x` is a float tensor.
     C2: `lam` is positive.
@@ -47,7 +47,7 @@ def _(x: Array, *, lam: float, rng: Rng) -> Array:
 
 @op
 class StandardGamma:
-    """Numbers of the gamma law with shape `x` and scale 1, one for each element.
+    """Numbers of the gamma distribution with shape `x` and scale 1, one for each element.
 
     C1: `x` is a float tensor.
     """
@@ -76,7 +76,9 @@ class Dirichlet:
 
 @op
 class Binomial:
-    """How many of `count` trials succeed, each with probability `prob`.
+    """Numbers of the binomial distribution: how many of `count` trials succeed.
+
+    Each succeeds with probability `prob`.
 
     C1: `count` is an integer or float tensor, `prob` a float one.
     C2: `count` and `prob` have the same shape.
@@ -172,7 +174,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class Poisson:
-    """Numbers of the Poisson law with mean `x`, one for each element.
+    """Numbers of the Poisson distribution with mean `x`, one for each element.
 
     C1: `x` is a float tensor.
     """
@@ -186,9 +188,10 @@ class Poisson:
 
 @op
 class Multinomial:
-    """Places in the last dimension of `x`, drawn with the weights there: `num_samples` a row.
+    """Indices along the last dimension of `x`, drawn with its elements as weights.
 
-    Refuses at run time to draw more distinct places than have a weight.
+    There are `num_samples` for each row, without `replacement` distinct ones. It is an error at run
+    time if a weight is negative or not finite, or if too few of a row are positive.
 
     C1: `x` is a float tensor of one or two dimensions.
     C2: `num_samples` is positive, and at most the places if there is no replacement.
@@ -224,12 +227,14 @@ def _(x: Array, *, num_samples: int, replacement: bool, rng: Rng) -> Array:
     the first to arrive are drawn in their order (Efraimidis and Spirakis 2006)."""
     weights: Array = x.astype(np.float64)
     shape: tuple[int, ...] = x.shape
+    if not np.all((weights >= 0) & (weights < np.inf)):
+        raise RuntimeFault("multinomial: a weight is negative or not finite")
+    if np.any(np.sum(weights > 0, axis=-1) < (1 if replacement else num_samples)):
+        raise RuntimeFault("multinomial: fewer places than draws have a weight")
     if replacement:
         ends: Array = np.cumsum(weights, axis=-1)
         drawn = rng.random((*shape[:-1], num_samples)) * ends[..., -1:]
         return np.sum(ends[..., None, :] <= drawn[..., None], axis=-1)
-    if np.any(np.sum(weights > 0, axis=-1) < num_samples):
-        raise RuntimeFault("multinomial: fewer places than draws have a weight")
     with np.errstate(divide="ignore"):
         times = -np.log1p(-np.asarray(rng.random(shape))) / weights
     return np.argsort(times, axis=-1, kind="stable")[..., :num_samples]

@@ -43,6 +43,8 @@ def generator(seed: int, position: int = 0) -> Rng:
 class Uniform:
     """Uniformly distributed numbers in [`min`, `max`).
 
+    They are drawn in float64 and rounded to `dtype`, so narrower types may also give `max`.
+
     C1: no size is negative.
     C2: `dtype` is a float type.
     """

@@ -27,7 +27,7 @@ KIND = "random"
 
 @op
 class GumbelSoftmax:
-    """The softmax of `(x + noise) / temperature` with noise of the Gumbel law.
+    """The softmax of `(x + noise) / temperature`, with noise of the Gumbel distribution.
 
     If `hard` it is 1 at the greatest element and 0 elsewhere; the gradient is that of the softmax
     all the same.

@@ -12,7 +12,7 @@ from pirkit.dialect.ops.reduction.reduction import axes_of
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axis, reduced, show
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.convert import widened
+from pirkit.runtime.convert import convert, widened
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
@@ -137,7 +137,8 @@ class Median(_Median):
     """The middle element over `axis` (all if empty); NaN if any element is.
 
     Between two in the middle `mode` takes their mean (`avg`) or the lesser one (`min`). `medians`
-    holds the positions, both of them for `avg`.
+    holds the positions, both of them for `avg`. As in Paddle the median of no elements is NaN, at
+    position 0.
     """
 
     name = "pd_op.median"
@@ -176,11 +177,17 @@ def _(x: Array, *, axis: Sequence[int], keepdim: bool, mode: str) -> tuple[Array
 def _median(
     x: Array, axes: tuple[int, ...], keepdim: bool, mode: str, *, skip_nan: bool
 ) -> tuple[Array, Array]:
+    axes = tuple(sorted(axes))  # positions count elements in the order of ``x``
     other_axes = [i for i in range(x.ndim) if i not in axes]
     rows = np.transpose(x, (*other_axes, *axes)).reshape(
         *(x.shape[i] for i in other_axes), prod(x.shape[i] for i in axes)
     )
-    shape = tuple(1 if i in axes else d for i, d in enumerate(x.shape)) if keepdim else None
+    shape = tuple(
+        [1 if i in axes else d for i, d in enumerate(x.shape) if keepdim or i not in axes]
+    )
+    if not rows.shape[-1]:
+        nothing = convert(np.full(shape, np.nan), dt.of_array(x))
+        return nothing, np.zeros(shape if mode == "min" else (*shape, 2), np.int64)
     order = np.argsort(rows, axis=-1, kind="stable")
     is_nan = np.isnan(rows)
     count = np.sum(~is_nan, axis=-1, keepdims=True)
@@ -194,16 +201,17 @@ def _median(
     value = low if mode == "min" else _mean(low, high)
     if dt.of_array(x).is_float:
         value = np.where(missing, x.dtype.type(np.nan), value)
-    shape = tuple(x.shape[i] for i in other_axes) if shape is None else shape
     if mode == "min":
         return value.reshape(shape), where[..., 0].reshape(shape)
     return value.reshape(shape), where.reshape(*shape, 2)
 
 
 def _mean(low: Array, high: Array) -> Array:
+    """The mean of two: halves do not overflow, and of equal integers float64 rounds nothing."""
     if dt.of_array(low).is_float:
-        return ((widened(low) + widened(high)) / 2).astype(low.dtype)
-    return np.trunc((low.astype(np.float64) + high) / 2).astype(low.dtype)
+        return low / 2 + high / 2
+    mean = np.trunc((low.astype(np.float64) + high) / 2).astype(low.dtype)
+    return np.where(low == high, low, mean)
 
 
 @samples(Median, NanMedian)

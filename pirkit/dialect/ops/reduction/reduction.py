@@ -119,9 +119,8 @@ def _mean(x: Array, axes: tuple[int, ...], keepdim: bool) -> Array:
         wide = widened(x)
         total = np.asarray(np.sum(wide, axis=axes, keepdims=keepdim, dtype=wide.dtype))
         return (total / wide.dtype.type(count)).astype(x.dtype)
-    total = np.asarray(np.sum(x, axis=axes, keepdims=keepdim, dtype=np.int64))
-    quotient = np.trunc(total / max(count, 1)) if total.size else total
-    return np.asarray(quotient).astype(x.dtype)
+    total = np.asarray(np.sum(x, axis=axes, keepdims=keepdim, dtype=np.float64))  # may leave int64
+    return np.asarray(np.trunc(total / max(count, 1))).astype(x.dtype)
 
 
 @op

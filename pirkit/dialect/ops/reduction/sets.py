@@ -33,8 +33,9 @@ _COUNTERS = (dt.int32, dt.int64)
 class Unique:
     """The distinct elements (or slices along `axis`) in ascending order.
 
-    On demand also where each one stands first, which one each element is, and how often each
-    one occurs. `inverse` is empty where it is not asked for.
+    On demand also `indices`, where each stands first in `x`; `inverse`, for each element of `x`
+    the number of its equal in `out`; and `counts`, how often each occurs. `inverse` is empty if it
+    is not asked for.
 
     C1: `axis` names at most one dimension of `x`.
     C2: `dtype` is int32 or int64.
@@ -53,7 +54,7 @@ class Unique:
 class UniqueConsecutive:
     """The first of each run of equal elements (or slices along `axis`).
 
-    On demand also which run each element belongs to, and the length of each run.
+    On demand also `index`, the run that each element belongs to, and `counts`, the lengths of runs.
 
     C1: `axis` names at most one dimension of `x`.
     C2: `dtype` is int32 or int64.
@@ -200,12 +201,14 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 class Histogram:
     """How many elements fall into each of `bins` equal parts of [`min`, `max`].
 
-    Where `min` equals `max` the elements give the bounds. Weighted counts, and densities, are
-    float32.
+    Where `min` equals `max` the elements give the bounds; with a NaN among them nothing is counted.
+    As in Paddle the bounds of integers are truncated to integers. Weighted counts, and densities,
+    are float32.
 
     C1: there is at least one bin.
     C2: `min` is at most `max`.
     C3: `weight` has the shape of `input`.
+    C4: no element that gives a bound is infinite.
     """
 
     name = "pd_op.histogram"
@@ -235,13 +238,21 @@ def _(
     return TensorMeta((bins,), dt.float32 if density or weight is not None else dt.int64)
 
 
+def bounds(dtype: DType, low: float, high: float) -> tuple[float, float]:
+    """The bounds of a histogram of elements of a type."""
+    is_finite = math.isfinite(low) and math.isfinite(high)
+    return (math.trunc(low), math.trunc(high)) if dtype.is_integer and is_finite else (low, high)
+
+
 @reference(Histogram)
 def _(
     input: Array, weight: Array | None, *, bins: int, min: float, max: float, density: bool
 ) -> Array:
-    flat, low, high = input.reshape(-1), min, max
+    flat, (low, high) = input.reshape(-1), bounds(dt.of_array(input), min, max)
     if low == high and flat.size:
         low, high = float(flat.min()), float(flat.max())
+        is_finite = not (math.isinf(low) or math.isinf(high))
+        require(is_finite, "C4", f"the elements lie in [{low}, {high}]")
     if low == high:
         low, high = low - 1, high + 1
     counted = np.float64 if density or weight is not None else np.int64
@@ -268,13 +279,15 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(3), None, bins=0)
     yield "C2", s(s.tensor(3), None, min=2.0, max=1.0)
     yield "C3", s(s.tensor(3), s.tensor(2))
+    if s.dtype.is_float:
+        yield "C4", s(s.array([1.0, math.inf]), None)
 
 
 @op
 class Bincount:
-    """How often each of 0, 1... occurs, or the sum of its weights; at least `minlength` of them.
+    """How often each of 0, 1, ... occurs in `x`, or the sum of its weights.
 
-    Refuses at run time a negative element.
+    The result has at least `minlength` elements. A negative element is an error at run time.
 
     C1: `x` is a list of integers.
     C2: `weights` has the shape of `x`, and is not complex.
@@ -333,7 +346,9 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class SearchSorted:
-    """Where each value would be inserted into an ascending sequence: before its equals, or after.
+    """Where each value would be inserted into an ascending sequence.
+
+    That is before equal elements, or with `right` after them.
 
     C1: `sorted_sequence` is one sequence, or one for each row of `values`.
     C2: the dtypes are equal.

@@ -28,7 +28,8 @@ KIND = "reduction"
 class PNorm:
     """The `porder`-norm over one axis, or of all elements with `asvector`.
 
-    Order 0 counts nonzero elements; infinite orders take the greatest or least magnitude.
+    Order 0 counts nonzero elements; infinite orders take the greatest or least magnitude. As in
+    Paddle the norm of no elements is 0.
 
     C1: `axis` names a dimension of `x`.
     C2: `x` is a float tensor.
@@ -53,6 +54,8 @@ def _(x: TensorMeta, *, axis: int, keepdim: bool, asvector: bool, **_: object) -
 def _(x: Array, *, porder: float, axis: int, keepdim: bool, asvector: bool, **_: object) -> Array:
     axes = axes_of(x, () if asvector else (axis,))
     size = np.abs(x)
+    if 0 in [x.shape[a] for a in axes]:
+        return np.sum(size, axis=axes, keepdims=keepdim)
     if porder == 0:
         return np.sum(size != 0, axis=axes, keepdims=keepdim, dtype=x.dtype)
     if porder == np.inf:

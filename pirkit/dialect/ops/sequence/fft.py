@@ -74,7 +74,7 @@ class FftC2c:
 
 
 def _checked_axes(x: TensorMeta, axes: Sequence[int], normalization: str) -> tuple[int, ...]:
-    require(len(axes) > 0, "C2", "no axis to transform")
+    require(len(axes) > 0 and x.rank > 0, "C2", f"axes {list(axes)} of {x}")
     require(normalization in _NORMS, "C3", f"normalization `{normalization}` is not in {_NORMS}")
     known = normalize_axes(axes, x.rank, "C2", "axes")
     require(all(x.shape[a] != 0 for a in known), "C4", "a transformed dimension is empty")

@@ -50,7 +50,7 @@ class SendURecv:
     Without a positive `out_size` there are as many rows as in `x`. Rows that get nothing are zero.
     `dst_count` are the numbers of messages, at least one, for `MEAN` only.
 
-    C1: `src_index` and `dst_index` are vectors of int32 or int64 of one length.
+    C1: `x` has rows; `src_index` and `dst_index` are vectors of int32 or int64 of one length.
     C2: `reduce_op` is `SUM`, `MEAN`, `MAX` or `MIN`.
     C3: the indices name rows.
     """
@@ -67,7 +67,7 @@ class SendURecv:
 class SendUeRecv:
     """As `send_u_recv`, with the row of `y` for an edge added to the message, or multiplied.
 
-    C1: `src_index` and `dst_index` are vectors of int32 or int64 of one length.
+    C1: `x` has rows; `src_index` and `dst_index` are vectors of int32 or int64 of one length.
     C2: `reduce_op` is `SUM`, `MEAN`, `MAX` or `MIN`, and `message_op` is `ADD` or `MUL`.
     C3: the indices name rows.
     C4: `y` has a row for each edge, and rows of `x` and `y` broadcast.
@@ -86,7 +86,8 @@ class SendUeRecv:
 class SendUv:
     """For each edge the row `src_index` of `x` and the row `dst_index` of `y`, combined.
 
-    C1: `src_index` and `dst_index` are vectors of int32 or int64 of one length.
+    C1: `x` and `y` have rows; `src_index` and `dst_index` are vectors of int32 or int64 of one
+    length.
     C2: `message_op` is `ADD` or `MUL`.
     C3: the indices name rows.
     C4: rows of `x` and `y` broadcast.
@@ -98,7 +99,8 @@ class SendUv:
     same_dtype = ("x", "y")
 
 
-def _check_edges(src: TensorMeta, dst: TensorMeta) -> None:
+def _check_edges(src: TensorMeta, dst: TensorMeta, *rows: TensorMeta) -> None:
+    require(all(m.rank > 0 for m in rows), "C1", f"{' and '.join(map(str, rows))} have no rows")
     is_valid = all(m.rank == 1 and m.dtype in (dt.int32, dt.int64) for m in (src, dst))
     require(is_valid, "C1", f"{src} and {dst} are no vectors of indices")
     require(same_dim(src.shape[0], dst.shape[0]), "C1", f"lengths of {src} and {dst} differ")
@@ -139,7 +141,7 @@ def _(
     out_size: Sequence[int | None] | None,
     reduce_op: str,
 ) -> tuple[TensorMeta, TensorMeta]:
-    _check_edges(src, dst)
+    _check_edges(src, dst, x)
     return _received(x.shape[1:], x, reduce_op, out_size)
 
 
@@ -154,7 +156,7 @@ def _(
     message_op: str,
     reduce_op: str,
 ) -> tuple[TensorMeta, TensorMeta]:
-    _check_edges(src, dst)
+    _check_edges(src, dst, x)
     require(message_op in _MESSAGES, "C2", f"message_op {message_op!r} is neither ADD nor MUL")
     fits = y.rank > 0 and same_dim(y.shape[0], src.shape[0])
     require(fits, "C4", f"{y} has not a row for each of {src}")
@@ -166,7 +168,7 @@ def _(
 def _(
     x: TensorMeta, y: TensorMeta, src: TensorMeta, dst: TensorMeta, *, message_op: str
 ) -> TensorMeta:
-    _check_edges(src, dst)
+    _check_edges(src, dst, x, y)
     require(message_op in _MESSAGES, "C2", f"message_op {message_op!r} is neither ADD nor MUL")
     rows = broadcast(x.shape[1:], y.shape[1:], constraint="C4")
     return x.with_shape((src.shape[0], *rows))
@@ -295,6 +297,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     x, src = s.tensor(3, 2), s.array([0, 1], dt.int64)
     yield "C1", s(x, src, s.array([0, 1, 2], dt.int64))
+    yield "C1", s(s.tensor(), src, src)
     yield "C2", s(x, src, src, reduce_op="PROD")
     yield "C3", s(x, src, s.array([0, 3], dt.int64))
 

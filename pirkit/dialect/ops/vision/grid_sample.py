@@ -57,7 +57,8 @@ class RoiAlign:
 
     C1: `x` has four dimensions and `boxes` is `[R, 4]`.
     C2: `pooled_height` and `pooled_width` are positive.
-    C3: `boxes_num` has one number per image; it may be absent for one image.
+    C3: `boxes_num` has one number per image, together those of all boxes; it may be absent for one
+    image.
     C4: the numbers are floating.
     """
 
@@ -166,6 +167,10 @@ def _(
 
 @reference(RoiAlign)
 def _(x: Array, boxes: Array, boxes_num: Array | None, **attributes: Any) -> Array:
+    if boxes_num is not None:
+        fits = bool((boxes_num >= 0).all()) and int(boxes_num.sum()) == len(boxes)
+        require(fits, "C3", f"boxes_num {boxes_num.tolist()} for {len(boxes)} boxes")
+
     def pooled(x: Array, boxes: Array) -> Array:
         sizes = attributes["pooled_height"], attributes["pooled_width"]
         out = np.zeros((len(boxes), x.shape[1], *sizes), x.dtype)
@@ -215,5 +220,6 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(x, s.tensor(3, 5), counts)
     yield "C2", s(x, boxes, counts, pooled_height=0)
     yield "C3", s(x, boxes, s.array([1, 2], dt.int32))
+    yield "C3", s(x, boxes, s.array([2], dt.int32))
     yield "C4", s(s.ints((1, 2, 4, 4), 0, 9), s.ints((3, 4), 0, 3), counts)
     yield "C3", s(s.tensor(2, 2, 4, 4), boxes, None)

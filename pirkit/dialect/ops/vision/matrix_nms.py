@@ -94,7 +94,7 @@ def _(
 
 
 def _overlaps(boxes: Array, extra: float) -> Array:
-    """The share of each pair's common area, of which boxes in pixels have ``extra`` edges."""
+    """Intersection over union of each pair; ``extra`` is added to sides (1 for boxes in pixels)."""
     low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
     common = np.where((high < low).any(axis=2), 0, np.prod(high - low + extra, axis=2))

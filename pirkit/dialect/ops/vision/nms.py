@@ -18,9 +18,10 @@ KIND = "algorithm"
 
 @op
 class Nms:
-    """Indices of the boxes of which no better one that stays covers more than `threshold`.
+    """Indices of the boxes that stay: no better one that stays overlaps them too much.
 
-    `x [R, 4]` holds corners (x1, y1, x2, y2), the best box first.
+    That is, their intersection over union is at most `threshold`. `x [R, 4]` holds corners (x1, y1,
+    x2, y2), the best box first.
 
     C1: `x` is `[R, 4]`.
     """
@@ -143,9 +144,9 @@ class NonMaxSuppression:
     """Rows `[image, class, box]` of the best boxes of each class and image that do not overlap.
 
     `boxes [N, M, 4]` hold two corners, in any order, or with `centered` the middle, width and
-    height. Of those whose `scores [N, C, M]` exceed `score_threshold`, the best first, one stays if
-    no better one shares more than `threshold` of their common area with it, `limit` at most of a
-    class.
+    height. Those whose `scores [N, C, M]` exceed `score_threshold` are visited from the best on:
+    one stays if its intersection over union with each better one that stays is at most `threshold`.
+    At most `limit` of a class stay (`NonMaxSuppression` of ONNX).
 
     C1: `boxes` has three dimensions, and four numbers for each box.
     C2: `scores` has a number for each class and box.

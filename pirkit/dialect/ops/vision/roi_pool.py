@@ -149,15 +149,19 @@ def _(
         for i, bins, length in ways
     ]
     regions: Array = x[_images(boxes_num, len(boxes))]
+    # As in Paddle NaN is not greater than any number; infinite elements are still in their bin.
+    least = np.finfo(x.dtype).min
+    shown = np.where(regions > least, regions, least)
     out = np.zeros((len(boxes), x.shape[1], pooled_height, pooled_width), x.dtype)
     places = np.full(out.shape, -1, np.int64)
     for i, j in np.ndindex(pooled_height, pooled_width):
         mask: Array = np.logical_and(rows[:, i, :, None], columns[:, j, None])
-        held = np.where(mask[:, None], regions, -np.inf).reshape(*out.shape[:2], height * width)
+        held = np.where(mask[:, None], shown, -np.inf).reshape(*out.shape[:2], height * width)
         at = np.argmax(held, -1) if held.size else np.zeros(out.shape[:2], np.int64)
         is_empty: Array = np.logical_not(np.any(mask, axis=(1, 2))).reshape(-1, 1)
         places[:, :, i, j] = np.where(is_empty, -1, at)
-        found = np.take_along_axis(held, at[..., None], -1)[..., 0] if held.size else 0
+        flat = regions.reshape(held.shape)
+        found = np.take_along_axis(flat, at[..., None], -1)[..., 0] if held.size else 0
         out[:, :, i, j] = np.where(is_empty, 0, found)
     return out, places
 

@@ -33,8 +33,9 @@ class YoloLoss:
     `x [N, A * (5 + classes), H, W]` holds for each of the `A` anchors of `anchor_mask` and each
     cell of the grid: offsets of the centre, logarithms of the size, whether there is a box, and
     the classes. `gt_box [N, B, 4]` are centres and sizes, in parts of the image; `gt_score` weighs
-    them. A true box belongs to the cell of its centre and to the anchor of its shape. Predictions
-    that overlap a true box by more than `ignore_thresh` need not deny that they are boxes.
+    them. A true box belongs to the cell of its centre and to the anchor of its shape. A
+    prediction whose intersection over union with some true box exceeds `ignore_thresh`, but which
+    none belongs to, costs nothing.
 
     `objectness_mask` is the weight of the box that a prediction belongs to, 0 if it is none and -1
     if that does not count; `gt_match_mask` is the place in `anchor_mask` of each box, or -1. Only

@@ -19,7 +19,7 @@ def _(c: OpCall) -> tuple[Value | None, ...]:
     """In float32. Rows that see nothing are zero."""
     b, q = c.b, c.q
     heads = (q.shape[2], c.k.shape[2])
-    if UNKNOWN in heads or q.shape[3] == UNKNOWN:
+    if UNKNOWN in heads or q.shape[3] == UNKNOWN or not c.k.shape[1]:  # no key has a greatest score
         return NotImplemented
     keys, values = (_shared(b, b.wide(x), heads[0] // max(heads[1], 1)) for x in (c.k, c.v))
     queries = b.transpose(b.wide(q), perm=(0, 2, 1, 3))

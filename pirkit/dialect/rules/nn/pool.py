@@ -53,6 +53,8 @@ def _(c: OpCall) -> Value:
         return NotImplemented
     moves = pool_slides(lengths, sizes, c.strides, c.paddings, c.padding_algorithm, False, "C4")
     if is_dynamic:
+        if any(max(m.before, m.after) >= m.size for m in moves):  # a window may be in the padding
+            return NotImplemented
         return b.cast(_open(c, x, axes, moves), c.x.dtype)
     positions = out_sizes(moves, lengths, c.adaptive, c.ceil_mode, "C5")
     every = [spans(*each, c.adaptive) for each in zip(moves, lengths, positions, strict=True)]
@@ -138,7 +140,7 @@ def _(c: OpCall, g: Value | None, _mask: None = None) -> Value | None:
 
 @decompose("pd_op.lp_pool2d")
 def _(c: OpCall) -> Value:
-    """Sums of powers; where a sum is zero, the derivative of the root is taken as zero."""
+    """Sums of powers; where a sum is zero its root is taken as constant."""
     b, x = c.b, c.x
     first = 1 if c.data_format in CHANNELS_LAST else 2
     axes = (first, first + 1)
@@ -156,7 +158,7 @@ def _(c: OpCall) -> Value:
         total = b.sum(_windows(b, powers, axes, every, 0.0), _within(axes))
     is_zero = b.equal(total, b.zeros_like(total))
     root = b.where(is_zero, 1.0, total) ** (1.0 / float(c.norm_type))
-    return b.where(is_zero, 0.0, root)
+    return b.where(is_zero, 0.0 if c.norm_type > 0 else math.inf, root)
 
 
 @decompose("pd_op.unpool", "pd_op.unpool3d")

@@ -51,7 +51,7 @@ def _(c: OpCall) -> Any:
     The numbers of the dropouts between layers are one draw, as in the whole op.
     """
     b, layers = c.b, c.num_layers
-    if UNKNOWN in c.x.shape[:2]:
+    if UNKNOWN in c.x.shape[:2] or not c.x.shape[0]:
         return NotImplemented
     x = b.wide(c.x)
     directions = 2 if c.is_bidirec else 1

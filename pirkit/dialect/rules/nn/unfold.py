@@ -7,6 +7,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.movement.movement import part
 from pirkit.dialect.rules.movement.size_ops import (
+    REFUSED,
     Size,
     as_list,
     grown,
@@ -20,7 +21,11 @@ from pirkit.runtime import dtype as dt
 
 @decompose("pd_op.unfold")
 def _(c: OpCall) -> Value:
-    """Rows are read once for each row of the kernel, and columns likewise."""
+    """Rows are read once for each row of the kernel, and columns likewise.
+
+    A window that is larger than the padded image, which counts once if it is by less than a stride,
+    is left to the whole op; for sizes that are not known it is refused.
+    """
     b = c.b
     top, left, bottom, right = c.paddings
     paddings = [0, 0, 0, 0, top, bottom, left, right]
@@ -29,7 +34,12 @@ def _(c: OpCall) -> Value:
     counts: list[Size] = []
     for i, size in enumerate(space):
         kernel, stride, dilation = c.kernel_sizes[i], c.strides[i], c.dilations[i]
-        count = _more(b, shrunk(b, _more(b, size, -dilation * (kernel - 1) - 1), stride), 1)
+        room = _more(b, size, -dilation * (kernel - 1) - 1)
+        if isinstance(room, int) and room < 0:
+            return NotImplemented
+        count = _more(b, shrunk(b, room, stride), 1)
+        if not isinstance(count, int):
+            count = b.where(count < 1, b.integers((REFUSED,)), count)
         counts.append(count)
         x = b.gather(x, _places(b, kernel, dilation, count, stride), axis=2 + i)
     kh, kw = c.kernel_sizes
@@ -48,7 +58,10 @@ def _(c: OpCall) -> Value:
     wide = [c.output_sizes[0] + top + bottom, c.output_sizes[1] + left + right]
     counts: list[int] = []
     for i, size in enumerate(wide):
-        counts.append((size - c.dilations[i] * (c.kernel_sizes[i] - 1) - 1) // c.strides[i] + 1)
+        room = size - c.dilations[i] * (c.kernel_sizes[i] - 1) - 1
+        if room < 0:
+            return NotImplemented
+        counts.append(room // c.strides[i] + 1)
     (kh, kw), (h, w) = c.kernel_sizes, counts
     n, rows, _ = sizes_of(b, x)
     channels = shrunk(b, rows, kh * kw)

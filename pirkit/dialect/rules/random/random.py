@@ -11,7 +11,7 @@ from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
-from pirkit.dialect.rules.movement.movement import END, arange, part
+from pirkit.dialect.rules.movement.movement import END, arange, part, refused
 from pirkit.dialect.rules.movement.size_ops import shape_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
@@ -59,18 +59,21 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.multinomial")
 def _(c: OpCall) -> Value:
-    """Of a row with too few weights an element is picked that it has not, which is refused."""
+    """A row with too few weights, or one that is none, is refused."""
     b, count = c.b, c.num_samples
     if isinstance(count, Value):
         return NotImplemented
     weights = b.cast(c.x, dt.float64)
     last = weights.rank - 1
+    weighted = b.sum(b.cast(weights > 0, dt.int64), (last,), keepdim=True)
+    is_weight = b.logical_and(weights >= 0, weights < math.inf)
+    are_weights = b.all(is_weight, axis=(last,), keepdim=True)
+    few = weighted < (1 if c.replacement else count)
+    none = refused(b, b.logical_or(few, b.logical_not(are_weights)))
     if not c.replacement:
         times = _times(b, shape_of(b, weights)) / weights
         order: Value = b.argsort(times, axis=last, stable=True)[1]
-        weighted = b.sum(b.cast(weights > 0, dt.int64), (last,), keepdim=True)
-        places = b.where(weighted < count, END, b.integers(range(count)))
-        return b.take_along_axis(order, places, axis=last)
+        return b.take_along_axis(order, b.integers(range(count)) + none, axis=last)
     ends: Value = b.cumsum(weights, axis=last)
     total = part(b, ends, (last,), (-1,), (END,))
     shape: Sequence[int] | Value = (*weights.shape[:-1], count)
@@ -80,7 +83,7 @@ def _(c: OpCall) -> Value:
         )
     drawn = uniform(b, shape) * total
     is_behind = b.less_equal(b.unsqueeze(ends, axis=(-2,)), b.unsqueeze(drawn, axis=(-1,)))
-    return b.sum(b.cast(is_behind, dt.int64), (weights.rank,))
+    return b.sum(b.cast(is_behind, dt.int64), (weights.rank,)) + none
 
 
 @decompose("pd_op.gumbel_softmax")

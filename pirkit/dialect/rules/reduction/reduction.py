@@ -90,7 +90,7 @@ def _(c: OpCall) -> Value:
         return _mean_dynamic(c, dynamic_axes)
     axes = axes_of(x, c.axis)
     if x.dtype.is_integer:
-        total = b.cast(b.sum(b.cast(x, dt.int64), axes, keepdim=c.keepdim), dt.float64)
+        total = b.sum(b.cast(x, dt.float64), axes, keepdim=c.keepdim)  # which may leave int64
         number = b.value(count(b, b.cast(x, dt.float64), axes), total)
         return b.cast(b.trunc(total / b.maximum(number, b.value(1, total))), x.dtype)
     wide = b.wide(x)

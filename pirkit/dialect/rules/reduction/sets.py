@@ -7,6 +7,7 @@ from typing import Any
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
+from pirkit.dialect.ops.reduction.sets import bounds
 from pirkit.dialect.rules.movement.movement import END, arange, part, refused
 from pirkit.runtime import dtype as dt
 
@@ -36,8 +37,9 @@ def _(c: OpCall) -> Value:
 def _range(c: OpCall, x: Value) -> tuple[Value, Value]:
     """The bounds of a histogram; where they meet, one more to either side."""
     b = c.b
-    low, high = b.const(c.min, x.dtype), b.const(c.max, x.dtype)
-    if c.min == c.max and x.meta.numel != 0:
+    least, most = bounds(c.input.dtype, c.min, c.max)
+    low, high = b.const(least, x.dtype), b.const(most, x.dtype)
+    if least == most and x.meta.numel != 0:
         low, high = (b(f"pd_op.{f}", x, axis=(0,), keepdim=False) for f in ("min", "max"))
     meet = b.cast(b.equal(low, high), x.dtype)
     return low - meet, high + meet

@@ -98,11 +98,11 @@ def _(c: OpCall) -> tuple[Value, Value]:
 
 
 def _between(b: Builder, low: Value, high: Value) -> Value:
-    """The mean of two values; that of integers is truncated."""
+    """The mean of two values. That of integers is truncated, and exact if they are equal."""
     if low.dtype.is_float:
-        return b.cast((b.wide(low) + b.wide(high)) * 0.5, low.dtype)
+        return b.cast(b.wide(low) * 0.5 + b.wide(high) * 0.5, low.dtype)
     wide = (b.cast(low, dt.float64) + b.cast(high, dt.float64)) * 0.5
-    return b.cast(b.trunc(wide), low.dtype)
+    return b.where(b.equal(low, high), low, b.cast(b.trunc(wide), low.dtype))
 
 
 def _with_ones(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:

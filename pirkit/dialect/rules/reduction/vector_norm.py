@@ -22,6 +22,8 @@ def _(c: OpCall) -> Value:
 
 
 def _norm(b: Builder, x: Value, order: float, axes: Sequence[int], keepdim: bool) -> Value:
+    if 0 in [x.shape[a] for a in axes]:
+        return b.sum(x, axes, keepdim=keepdim)
     if order == 2:
         return euclidean(b, x, axes, keepdim)
     if order == 0:

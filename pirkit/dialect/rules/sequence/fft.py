@@ -39,7 +39,7 @@ def _(c: OpCall, g: Value) -> Value:
     half: Value = b.fft_r2c(g, onesided=True, **_back(c))
     places = arange(b, half, axis)
     is_single = b.equal(places, b.zeros_like(places))
-    if c.last_dim_size % 2 == 0:
+    if c.last_dim_size <= 0 or c.last_dim_size % 2 == 0:
         last = as_list(b, sizes_of(b, half)[axis]) - b.integers((1,))
         is_single = b.logical_or(is_single, b.equal(places, last))
     times = b.where(is_single, b.const(1.0, g.dtype), b.const(2.0, g.dtype))

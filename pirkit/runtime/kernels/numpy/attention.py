@@ -22,7 +22,8 @@ LEAST: Final = 16
 def flash_attn(b: Binding) -> Step | None:
     """None for a call with dropout or with the weights as a result: the reference rule runs it."""
     a = b.attrs
-    if (a["dropout"] and not a["is_test"]) or a["return_softmax"] or not b.output().numel:
+    is_empty = not (b.output().numel and b.input(1).numel)
+    if (a["dropout"] and not a["is_test"]) or a["return_softmax"] or is_empty:
         return None
     images, rows, heads, depth = b.input(0).shape
     columns, groups = b.input(1).shape[1:3]

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.binding import Array, Bind, Binding, Step
+from pirkit.runtime.binding import HALF_TYPES, Array, Bind, Binding, Step
 from pirkit.runtime.kernels.numpy.summation import Sum, keepdims_shape, summation
 from pirkit.runtime.registry import kernel
 
@@ -36,8 +36,9 @@ def _sum(b: Binding, axes: Sequence[int]) -> Sum:
 
 @kernel("sum", dtypes=dt.ANY, widen=True, portable=True)
 def sum_(b: Binding) -> Step | None:
-    """Sums in the type of the result; None if that type cannot hold the elements of ``x``."""
-    if not np.can_cast(b.dtype.np, b.output().dtype.np):
+    """Sums in the type of the result, if it holds every element of ``x`` and their sums."""
+    target = b.output().dtype
+    if target in HALF_TYPES or not np.can_cast(b.dtype.np, target.np):
         return None
     return _sum(b, b.axes())
 
@@ -166,11 +167,13 @@ def _squares(b: Binding, axes: tuple[int, ...]) -> Sum:
 
 
 @kernel("p_norm", dtypes=dt.FLOATS, widen=True)
-def p_norm(b: Binding) -> Step:
+def p_norm(b: Binding) -> Step | None:
     """Orders 2, 1, 0 and the infinities are computed without powers.
 
     Order 0 is the number of elements other than zero, the infinities are extrema.
     """
+    if not b.input().numel:
+        return None
     order: float = b.attrs["porder"]
     rank = b.input().rank
     axes = tuple(range(rank)) if b.attrs["asvector"] else b.axes()

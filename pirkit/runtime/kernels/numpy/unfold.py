@@ -20,9 +20,15 @@ class _Move(NamedTuple):
     after: int
 
     @property
-    def positions(self) -> int:
+    def room(self) -> int:
+        """How far the window can move; negative if it is larger than the padded image."""
         extent = self.dilation * (self.size - 1) + 1
-        return (self.length + self.before + self.after - extent) // self.stride + 1
+        return self.length + self.before + self.after - extent
+
+    @property
+    def positions(self) -> int:
+        """At least one, as in Paddle, where division truncates towards zero."""
+        return max(self.room, 0) // self.stride + 1
 
     def tap(self, at: int) -> tuple[slice, slice]:
         """The positions at which an element of the window lies in the image, and where there."""
@@ -45,7 +51,7 @@ def unfold(b: Binding) -> Step:
     across = _Move(width, sizes[1], strides[1], dilations[1], left, right)
     shape = (n, channels, down.size, across.size, down.positions, across.positions)
     taps = [(i, j, down.tap(i), across.tap(j)) for i in range(sizes[0]) for j in range(sizes[1])]
-    padded, copyto = any(b.attrs["paddings"]), b.xp.copyto
+    padded, copyto = any(b.attrs["paddings"]) or min(down.room, across.room) < 0, b.xp.copyto
 
     def step(x: Array, out: Array) -> None:
         windows = out.reshape(shape)
