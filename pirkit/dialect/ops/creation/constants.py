@@ -128,7 +128,7 @@ class Numel:
 
 @op
 class IsEmpty:
-    """Whether `x` has no elements, 0-D."""
+    """Whether `x` has no elements, as a 0-D tensor."""
 
     name = "pd_op.is_empty"
     signature = "x -> out"

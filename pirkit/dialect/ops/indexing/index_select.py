@@ -24,7 +24,7 @@ class IndexAdd:
     Refuses at run time an index outside of the dimension.
 
     C1: `axis` names a dimension of `x`.
-    C2: `index` is a list of int32 or int64.
+    C2: `index` is 1-D, of int32 or int64.
     C3: `add_value` has a slice of `x` for each index.
     """
 
@@ -71,7 +71,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class ShardIndex:
-    """Indices of the shard `shard_id` counted from its start; `ignore_value` for those of others.
+    """Indices within the shard `shard_id`; `ignore_value` for indices of other shards.
 
     C1: `input` is an integer tensor.
     C2: `shard_id` is one of `nshards`.

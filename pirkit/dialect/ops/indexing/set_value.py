@@ -213,9 +213,10 @@ def _(
 class IndexPut:
     """`x` with `value` written, or with `accumulate` added, at `indices`.
 
-    The list holds coordinates that broadcast together, or masks.
+    `indices` are coordinates along the first dimensions, which broadcast, or masks, each of which
+    stands for as many dimensions as it has: NumPy's advanced indexing.
 
-    C1: the list is not empty and covers no more dimensions than `x` has.
+    C1: `indices` is not empty and covers no more dimensions than `x` has.
     C2: indices are bool, int32 or int64.
     C3: `value` has the dtype of `x`.
     C4: each index lies in its dimension.

@@ -295,7 +295,7 @@ class Cross:
     C1: `x` and `y` have the same shape and dtype.
     C2: `axis` lies within the rank, or is 9.
     C3: the dimension at `axis` has size 3.
-    C4: the elements are no bools, which have no difference.
+    C4: the elements are no bools, which cannot be subtracted.
     """
 
     name = "pd_op.cross"
@@ -346,7 +346,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class Kron:
-    """Kronecker product; the lower rank is filled up with leading dimensions of 1.
+    """Kronecker product; the operand of lower rank gets leading dimensions of 1.
 
     C1: `x` and `y` have the same dtype.
     """

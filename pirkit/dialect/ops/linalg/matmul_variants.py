@@ -117,7 +117,7 @@ class Bilinear:
     """`x @ weight[k] @ y` for each row of `x` and `y` and each matrix of `weight`, plus `bias`.
 
     C1: `x` and `y` are matrices with as many rows.
-    C2: `weight` is a list of matrices of the sizes of their rows.
+    C2: `weight` has shape [outputs, columns of `x`, columns of `y`].
     C3: `bias` is one row with an element for each matrix.
     """
 
@@ -162,7 +162,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class MultiDot:
-    """Product of two or more matrices; the first may be a row, the last a column.
+    """Product of two or more matrices; the first and the last may be vectors.
 
     C1: there are at least two, and those between the first and the last are matrices.
     C2: inner dimensions are equal.

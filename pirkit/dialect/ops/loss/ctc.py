@@ -15,7 +15,7 @@ from pirkit.runtime.meta import TensorMeta
 KIND = "algorithm"
 
 NEVER: Final = -1e30
-"""The logarithm of the probability of what cannot be; finite, so that differences are numbers."""
+"""The logarithm of probability 0: finite, so that differences of two are no NaN."""
 
 
 @op

@@ -17,7 +17,7 @@ KIND = ELEMENTWISE
 
 
 def _same_shape(x: TensorMeta, label: TensorMeta) -> TensorMeta:
-    """Meta of ``x``, with dimensions that only ``label`` knows. C1: the shapes are equal."""
+    """Meta of ``x``, with unknown dimensions taken from ``label``. C1: the shapes are equal."""
     require(
         x.rank == label.rank and all(map(same_dim, x.shape, label.shape)),
         "C1",

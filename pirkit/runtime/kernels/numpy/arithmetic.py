@@ -46,7 +46,7 @@ def clip(b: Binding) -> Step:
 
 
 def _bound(b: Binding, name: str) -> Array:
-    """A bound that integers of this width never reach is the last integer that they do."""
+    """A bound as an element of the type of ``x``, moved into the range of integer types first."""
     value = b.attrs[name]
     if b.dtype.is_integer:
         limits = np.iinfo(b.dtype.np)
