@@ -222,8 +222,20 @@ def of_lists() -> Iterator[Given]:
             yield "coalesce_tensor", (pieces,), {"dtype": dtype, **words}
 
 
+def of_corners() -> Iterator[Given]:
+    """Attributes, types and points that programs rarely have."""
+    for start, end, step in ((0.0, 0.6, 0.1), (-2.9, 1.4, 0.1), (1.7, -0.1, -0.1)):
+        for dtype in ("float32", "float64"):
+            yield "arange", (), {"start": start, "end": end, "step": step, "dtype": dtype}
+    for dtype in ("int32", "int64"):
+        ends = np.array([-1], dtype), np.array([8], dtype)
+        yield "linspace", ends, {"number": 4, "dtype": dtype}
+        yield "logspace", (*ends, np.array([2], dtype)), {"num": 4, "dtype": dtype}
+
+
 GROUPS: Final = (
     of_matrices, of_types, of_images, of_weights, of_paths, of_pools, of_boxes, of_lists,
+    of_corners,
 )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def prior_box(b: Binding) -> Step:
     return step
 
 
-@kernel("linspace", dtypes=dt.FLOATS)
+@kernel("linspace", dtypes=dt.REAL)
 def linspace(b: Binding) -> Step:
     """In double precision for integers and doubles, else in single."""
     dtype = b.output().dtype
