@@ -231,6 +231,9 @@ def of_corners() -> Iterator[Given]:
         ends = np.array([-1], dtype), np.array([8], dtype)
         yield "linspace", ends, {"number": 4, "dtype": dtype}
         yield "logspace", (*ends, np.array([2], dtype)), {"num": 4, "dtype": dtype}
+    for shape in ((3, 3, 3), (2, 2, 2, 2), (4, 3), (5, 2), (2, 5)):
+        for offset in (-1, 0, 2):
+            yield "fill_diagonal", (normal(*shape),), {"value": 2.0, "offset": offset, "wrap": True}
 
 
 GROUPS: Final = (
