@@ -234,6 +234,10 @@ def of_corners() -> Iterator[Given]:
     for shape in ((3, 3, 3), (2, 2, 2, 2), (4, 3), (5, 2), (2, 5)):
         for offset in (-1, 0, 2):
             yield "fill_diagonal", (normal(*shape),), {"value": 2.0, "offset": offset, "wrap": True}
+    x = np.array([0.0, -0.0, -1.0, 1.0, -2.5, 0.3])
+    for alpha in (0.5, -1.5):
+        for name in ("elu", "celu", "selu"):
+            yield name, (x,), {"alpha": alpha, "scale": 1.5} if name == "selu" else {"alpha": alpha}
 
 
 GROUPS: Final = (

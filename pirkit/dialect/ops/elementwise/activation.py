@@ -154,7 +154,7 @@ class Celu(_Activation):
 @reference(Celu)
 @in_f32
 def _(x: Array, *, alpha: float) -> Any:
-    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x / alpha, 0)))
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha))
 
 
 @op
