@@ -238,6 +238,9 @@ def of_corners() -> Iterator[Given]:
     for alpha in (0.5, -1.5):
         for name in ("elu", "celu", "selu"):
             yield name, (x,), {"alpha": alpha, "scale": 1.5} if name == "selu" else {"alpha": alpha}
+    ties = np.array([0.0, 1.0, -1.0, 2.0, np.inf]), np.array([0.0, 2.0, -1.0, 1.0, np.inf])
+    for name in ("fmax", "fmin", "maximum", "minimum"):
+        yield name, ties, {}
 
 
 GROUPS: Final = (
