@@ -241,6 +241,10 @@ def of_corners() -> Iterator[Given]:
     ties = np.array([0.0, 1.0, -1.0, 2.0, np.inf]), np.array([0.0, 2.0, -1.0, 1.0, np.inf])
     for name in ("fmax", "fmin", "maximum", "minimum"):
         yield name, ties, {}
+    for beta, alpha in ((0.0, 2.0), (0.5, 0.0), (0.0, 0.0)):
+        args = np.full((2, 2), np.inf if alpha else 1.5), normal(2, 3), normal(3, 2)
+        yield "addmm", args, {"beta": beta, "alpha": alpha}
+        yield "baddbmm", tuple(a[None] for a in args), {"beta": beta, "alpha": alpha}
 
 
 GROUPS: Final = (
