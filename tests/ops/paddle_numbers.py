@@ -245,6 +245,8 @@ def of_corners() -> Iterator[Given]:
         args = np.full((2, 2), np.inf if alpha else 1.5), normal(2, 3), normal(3, 2)
         yield "addmm", args, {"beta": beta, "alpha": alpha}
         yield "baddbmm", tuple(a[None] for a in args), {"beta": beta, "alpha": alpha}
+    labels = np.array([0.0, np.nan, -1.0, 0.5])
+    yield "kldiv_loss", (normal(4), labels), {"reduction": "none", "log_target": False}
 
 
 GROUPS: Final = (

@@ -172,7 +172,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 class KldivLoss:
     """Kullback-Leibler divergence of the log probabilities `x` from the distribution `label`.
 
-    A label that is not positive has loss 0. With `log_target`, `label` is a logarithm too.
+    A label of 0 or less has loss 0. With `log_target`, `label` is a logarithm too.
     `reduction` is `none`, `sum`, `mean` (by elements) or `batchmean` (by the first dimension); a
     mean of nothing is NaN.
 
@@ -202,9 +202,9 @@ def _(x: Array, label: Array, *, reduction: str, log_target: bool) -> Array:
     if log_target:
         loss = np.exp(label) * (label - x)
     else:
-        positive = label > 0
-        safe = np.where(positive, label, label.dtype.type(1))
-        loss = np.where(positive, label * (np.log(safe) - x), label.dtype.type(0))
+        is_none = label <= 0  # false for NaN, which stays
+        safe = np.where(is_none, label.dtype.type(1), label)
+        loss = np.where(is_none, label.dtype.type(0), label * (np.log(safe) - x))
     if reduction == "none":
         return loss
     total = loss.sum()

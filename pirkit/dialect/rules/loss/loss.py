@@ -112,14 +112,14 @@ def _(c: OpCall) -> tuple[Value, Value]:
 
 @decompose("pd_op.kldiv_loss")
 def _(c: OpCall) -> Value:
-    """``label (log(label) - x)``, zero where the label is."""
+    """``label (log(label) - x)``, zero where the label is not above zero."""
     b, x, label = c.b, c.b.wide(c.x), c.b.wide(c.label)
     if c.log_target:
         loss = b.exp(label) * (label - x)
     else:
-        positive = label > 0
-        safe = b.where(positive, label, b.ones_like(label))
-        loss = b.where(positive, label * (b.log(safe) - x), b.zeros_like(label))
+        is_none = label <= 0
+        safe = b.where(is_none, b.ones_like(label), label)
+        loss = b.where(is_none, b.zeros_like(label), label * (b.log(safe) - x))
     return b.cast(_reduced(b, loss, c.reduction), c.x.dtype)
 
 
