@@ -32,7 +32,8 @@ class CrossEntropyWithSoftmax:
     """Softmax of `input` along `axis`, and the cross entropy of it with `label`.
 
     A hard label is the index of a class; one equal to `ignore_index` has loss 0. A soft label is a
-    distribution. Without `use_softmax`, `input` holds probabilities already.
+    distribution, of which a 0 adds 0, also for a class of probability 0. Without `use_softmax`,
+    `input` holds probabilities already.
 
     C1: `axis` lies within the rank of `input`.
     C2: apart from `axis`, `label` has the dimensions of `input`.
@@ -85,7 +86,8 @@ def _(
 ) -> tuple[Array, Array]:
     softmax, log_softmax = (_softmax if use_softmax else _given)(input, axis)
     if soft_label:
-        loss = -(label * log_softmax).sum(axis=axis, keepdims=True)
+        terms = np.where(label == 0, log_softmax.dtype.type(0), label * log_softmax)
+        loss = -terms.sum(axis=axis, keepdims=True)
     else:
         loss = _hard_loss(log_softmax, label.astype(np.int64), ignore_index, axis)
     return softmax.astype(input.dtype, copy=False), loss.astype(input.dtype, copy=False)
