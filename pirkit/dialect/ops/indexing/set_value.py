@@ -69,7 +69,7 @@ def _check_value(
         size = 1 if place is None else next(dims)
         shown += [size] if place != 0 else []
     extra = len(value) - len(shown)
-    lead = max(extra, 0) if all(n == 1 for n in value[: max(extra, 0)]) else 0
+    lead = max(extra, 0) if all(n in (1, UNKNOWN) for n in value[: max(extra, 0)]) else 0
     check_fills(value[lead:], shown, "C6", "the value")
 
 
@@ -286,6 +286,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(x, s.tensor(2, 1, 4), **_part((0,), (1,), (3,), (1,), none_axes=(1,)))
     yield s(x, s.tensor(1, 4), **_part((0,), (1,), (2,), (1,), decrease_axes=(0,), none_axes=(1,)))
     yield s(x, s.tensor(1, 3, 1, 4), **_part((), (), (), (), none_axes=(0, 1)))
+    yield s(x, s.tensor(1, 1, 4), **_part((0,), (1,), (2,), (1,), decrease_axes=(0,)))
     yield s(x, s.tensor(), **_part((1,), (-1,), (100,), (1,)))
     yield s(x, s.tensor(3, 4), **_part((1,), (3,), (-100,), (-1,)))
 
