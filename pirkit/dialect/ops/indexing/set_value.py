@@ -30,7 +30,8 @@ def _check_part(
     none_axes: Sequence[int],
     value: Sequence[int],
 ) -> None:
-    require(x.rank > 0 or not axes, "C1", f"axes {[*axes]} of {x}")
+    named = [*axes, *decrease_axes]
+    require(x.rank > 0 or not named, "C1", f"axes {named} of {x}")
     normalize_axes(axes, x.rank)
     normalize_axes(decrease_axes, x.rank)
     for bounds in (starts, ends, steps):
@@ -307,6 +308,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     one: dict[str, Any] = {"shape": (1,), "values": (1.0,)}
     yield "C1", s(x, **_part((2,), (0,), (1,), (1,)), **one)
     yield "C1", s(s.tensor(), **_part((0,), (0,), (1,), (1,)), **one)
+    yield "C1", s(s.tensor(), **_part((), (), (), (), decrease_axes=(0,)), **one)
     yield "C2", s(x, **_part((0,), (0, 1), (1,), (1,)), **one)
     yield "C3", s(x, **_part((0,), (0,), (1,), (0,)), **one)
     yield "C4", s(x, **_part((0,), (0,), (1,), (1,)), shape=(3,), values=(1.0, 2.0))

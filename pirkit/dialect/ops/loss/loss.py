@@ -57,6 +57,7 @@ class CrossEntropyWithSoftmax:
 def _(
     input: TensorMeta, label: TensorMeta, *, soft_label: bool, axis: int, **_: object
 ) -> tuple[TensorMeta, TensorMeta]:
+    require(input.rank > 0, "C1", "a tensor without dimensions has no classes")
     at = normalize_axis(axis, input.rank, "C1")
     require(
         label.rank == input.rank
@@ -134,6 +135,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(CrossEntropyWithSoftmax)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(4, 5), s.ints((4, 1), 0, 5), axis=2)
+    yield "C1", s(s.tensor(), s.ints((), 0, 1))
     yield "C2", s(s.tensor(4, 5), s.ints((3, 1), 0, 5))
     yield "C2", s(s.tensor(4, 5), s.tensor(4), soft_label=True)
     yield "C3", s(s.tensor(4, 5), s.ints((4, 5), 0, 5))
