@@ -318,7 +318,8 @@ def _arrays(tensors: Any) -> list[Any]:
 
 
 def _flat(arrays: list[Any]) -> list[Any]:
-    return [a for each in arrays for a in (each if isinstance(each, list) else [each])]
+    lists = [cast("list[Any]", a) if isinstance(a, list) else [a] for a in arrays]
+    return [a for each in lists for a in each]
 
 
 class _Quiet(local):
@@ -386,7 +387,7 @@ def _returning(step: Any, shown: list[int], count: int, *, copies: bool) -> Run:
         if len(results) != count:
             results = (list(results),)
         source = next((t for t in tensors if type(t) is DenseTensor), None)
-        operands = [a for a in _flat(arrays) if isinstance(a, np.ndarray)]
+        operands: list[Any] = [a for a in _flat(arrays) if isinstance(a, np.ndarray)]
         return _shown([_owned(results[i], source, operands, copies) for i in shown])
 
     return run
