@@ -324,6 +324,11 @@ def _arrays(tensors: Any) -> list[Any]:
     ]
 
 
+def _flat(arrays: list[Any]) -> list[Any]:
+    lists = [cast("list[Any]", a) if isinstance(a, list) else [a] for a in arrays]
+    return [a for each in lists for a in each]
+
+
 class _Quiet(local):
     """A context without numpy's warnings, as in programs. Entering it is cheap."""
 
@@ -379,6 +384,7 @@ def _returning(step: Any, shown: list[int], count: int, *, copies: bool) -> Run:
     """A run of a kernel that returns ``count`` arrays, or the items of one list of arrays.
 
     If it ``copies``, results never share memory with an operand; else they are views of the first.
+    Nothing is a view of an element of a list.
     """
 
     def run(tensors: Any) -> Result:
@@ -388,7 +394,7 @@ def _returning(step: Any, shown: list[int], count: int, *, copies: bool) -> Run:
         if len(results) != count:
             results = (list(results),)
         source = next((t for t in tensors if type(t) is DenseTensor), None)
-        operands: list[Any] = [a for a in arrays if isinstance(a, np.ndarray)]
+        operands: list[Any] = [a for a in _flat(arrays) if isinstance(a, np.ndarray)]
         return _shown([_owned(results[i], source, operands, copies) for i in shown])
 
     return run

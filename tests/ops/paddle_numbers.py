@@ -222,8 +222,36 @@ def of_lists() -> Iterator[Given]:
             yield "coalesce_tensor", (pieces,), {"dtype": dtype, **words}
 
 
+def of_corners() -> Iterator[Given]:
+    """Attributes, types and points that programs rarely have."""
+    for start, end, step in ((0.0, 0.6, 0.1), (-2.9, 1.4, 0.1), (1.7, -0.1, -0.1)):
+        for dtype in ("float32", "float64"):
+            yield "arange", (), {"start": start, "end": end, "step": step, "dtype": dtype}
+    for dtype in ("int32", "int64"):
+        ends = np.array([-1], dtype), np.array([8], dtype)
+        yield "linspace", ends, {"number": 4, "dtype": dtype}
+        yield "logspace", (*ends, np.array([2], dtype)), {"num": 4, "dtype": dtype}
+    for shape in ((3, 3, 3), (2, 2, 2, 2), (4, 3), (5, 2), (2, 5)):
+        for offset in (-1, 0, 2):
+            yield "fill_diagonal", (normal(*shape),), {"value": 2.0, "offset": offset, "wrap": True}
+    x = np.array([0.0, -0.0, -1.0, 1.0, -2.5, 0.3])
+    for alpha in (0.5, -1.5):
+        for name in ("elu", "celu", "selu"):
+            yield name, (x,), {"alpha": alpha, "scale": 1.5} if name == "selu" else {"alpha": alpha}
+    ties = np.array([0.0, 1.0, -1.0, 2.0, np.inf]), np.array([0.0, 2.0, -1.0, 1.0, np.inf])
+    for name in ("fmax", "fmin", "maximum", "minimum"):
+        yield name, ties, {}
+    for beta, alpha in ((0.0, 2.0), (0.5, 0.0), (0.0, 0.0)):
+        args = np.full((2, 2), np.inf if alpha else 1.5), normal(2, 3), normal(3, 2)
+        yield "addmm", args, {"beta": beta, "alpha": alpha}
+        yield "baddbmm", tuple(a[None] for a in args), {"beta": beta, "alpha": alpha}
+    labels = np.array([0.0, np.nan, -1.0, 0.5])
+    yield "kldiv_loss", (normal(4), labels), {"reduction": "none", "log_target": False}
+
+
 GROUPS: Final = (
     of_matrices, of_types, of_images, of_weights, of_paths, of_pools, of_boxes, of_lists,
+    of_corners,
 )  # fmt: skip
 
 

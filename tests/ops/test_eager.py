@@ -127,6 +127,25 @@ def test_an_in_place_op_writes_its_operand() -> None:
     assert (x.version, view.version) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    "listed",
+    [
+        lambda x: ops.add_n([x]),
+        lambda x: ops.broadcast_tensors([x, f32(0.0, 0.0).reshape(2, 1)])[0],
+        lambda x: ops.meshgrid([x, f32(0.0, 0.0)])[0].T,
+    ],
+    ids=["add_n", "broadcast_tensors", "meshgrid"],
+)
+def test_no_result_lies_in_the_memory_of_an_element_of_a_list(listed: Any) -> None:
+    x = f32(1.0, 2.0)
+    y = listed(x)
+    y[..., 0] = 5.0
+    np.testing.assert_array_equal(x, [1.0, 2.0])
+    y = listed(x)
+    ops.scale_(x, -1.0)
+    np.testing.assert_array_equal(y.reshape(-1)[:2], [1.0, 2.0])
+
+
 def test_an_operand_may_lie_in_memory_that_is_written() -> None:
     moved = np.arange(8.0).reshape(4, 2)
     wanted = moved.copy()

@@ -180,7 +180,7 @@ def is_smooth(number: int) -> bool:
     given = [loaded(a) for a in line["args"]]
     if any(a is not None and a.dtype in (np.float32, np.complex128) for a in given):
         return False
-    corner = op == "sign" or (op == "p_norm" and words["porder"] not in (2.0, 3.0))
+    corner = op in ("sign", "elu", "selu") or (op == "p_norm" and words["porder"] not in (2.0, 3.0))
     pole = op == "slogdet" and is_singular(number)
     constant = bool(words.get("power_iters") or words.get("fastemit_lambda"))
     numbers = [*given, *[loaded(r) for r in line["results"]]]

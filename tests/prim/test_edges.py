@@ -355,3 +355,17 @@ def test_medians_are_those_of_paddle(
     found, at = complete(lookup("pd_op.median"), Sample((x,), attrs)).compute()
     np.testing.assert_array_equal(np.ravel(np.asarray(found)), values)
     assert np.ravel(np.asarray(at)).tolist() == places
+
+
+def test_a_class_of_label_0_adds_nothing_to_a_cross_entropy() -> None:
+    """Whatever its logarithm is: a mask makes logits of -inf."""
+    logits, label = np.array([[0.5, -np.inf, 1.0]]), np.array([[0.25, 0.0, 0.75]])
+
+    def loss(x: Any) -> Any:
+        return ops.cross_entropy_with_softmax(x, label, soft_label=True)[1].sum()
+
+    share = np.exp(logits) / np.exp(logits).sum()
+    expected = -0.25 * np.log(share[0, 0]) - 0.75 * np.log(share[0, 2])
+    for found in (loss(logits), pirkit.jit(loss)(logits)):
+        assert float(found) == pytest.approx(expected)
+    np.testing.assert_allclose(pirkit.grad(loss)(logits), share - label, atol=1e-15)

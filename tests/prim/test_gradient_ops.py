@@ -7,9 +7,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.build import Value
 from pirkit.dialect.gradient_names import Spelling, forward_of
-from pirkit.dialect.opdef import OpDef, all_ops, decompose, lookup, vjp
+from pirkit.dialect.opdef import OpDef, all_ops, decompose, infer_meta, lookup, vjp
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.ops.gradient.gradients import SOURCES
 from pirkit.dialect.rules.gradient.paddle_gradients import STANDS_FOR
@@ -17,7 +18,7 @@ from pirkit.dialect.signature import REQUIRED
 from pirkit.passes.autodiff import append_backward
 from pirkit.passes.gradient_ops import decompose_gradient
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import TensorMeta, VecMeta
 from tests.ops.calls import Call, calls, sample_dtypes
 from tests.prim.rule_checks import Program, program_of
 
@@ -241,3 +242,29 @@ def test_second_gradient_op_is_the_derivative_of_the_first(name: str) -> None:
             for (n, v), f in zip(sources.items(), found, strict=True)
         }
         _compare(p, {n: ours[n] for n in theirs}, theirs)
+
+
+def _f(*shape: int, dtype: dt.DType = dt.float32) -> TensorMeta:
+    return TensorMeta(shape, dtype)
+
+
+@pytest.mark.parametrize(
+    ("name", "out_grad", "attrs"),
+    [
+        ("transpose", _f(2, 3), {"perm": (0, 3)}),
+        ("transpose", _f(2, 3), {"perm": (0,)}),
+        ("unbind", VecMeta(()), {"axis": 0}),
+        ("split_with_num", VecMeta(()), {"axis": 0}),
+        ("real", _f(2, dtype=dt.float16), {}),
+        ("as_real", _f(2, 3), {}),
+        ("as_complex", _f(2), {}),
+        ("pixel_shuffle", _f(1, 1, 2, 2), {"upscale_factor": 0, "data_format": "NCHW"}),
+        ("pixel_unshuffle", _f(1, 4, 2, 2), {"downscale_factor": 0, "data_format": "NCHW"}),
+        ("fft_c2r", _f(2), {"axes": ()}),
+        ("fft_c2r", _f(2, dtype=dt.bfloat16), {"axes": (0,)}),
+    ],
+)
+def test_what_a_gradient_op_refuses(name: str, out_grad: Any, attrs: dict[str, Any]) -> None:
+    with pytest.raises(ConstraintError) as caught:
+        infer_meta.of(lookup(f"pd_op.{name}_grad"))(out_grad, **attrs)
+    assert caught.value.constraint == "C2"

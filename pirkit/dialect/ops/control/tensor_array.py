@@ -1,8 +1,8 @@
 """Growing lists of tensors, which loops of Paddle's programs write and read by index.
 
-An array is a value that is changed in place: whoever reads it after a write finds what was
-written. So its ops have no `infer_meta`, which tells results from operands: what is read has the
-type that the program states. They are instructions of the plan, not calls of kernels.
+An array is changed in place: a read finds what was written last. Its ops have no `infer_meta`,
+because the type of what is read does not follow from the operands; the program states it. They run
+as instructions of the plan, not as calls of kernels.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ArrayRead:
 
 @op
 class SliceArrayDense:
-    """The same, with a place that counts from the end if negative."""
+    """The tensor at place `starts` of an array, counted from the end if negative."""
 
     name = "pd_op.slice_array_dense"
     signature = "input, starts -> out"

@@ -57,7 +57,7 @@ def _(
     values: tuple[complex, ...],
     **_: object,
 ) -> TensorMeta:
-    fits = len(values) in (1, numel(shape))
+    fits = len(values) in (1, numel(shape)) and all(d >= 0 for d in shape)
     require(fits, "C1", f"{len(values)} values do not fill the shape {show(shape)}")
     made = TensorMeta(tuple(shape), dtype)
     return stored(made, output[0]) if output else made
@@ -94,6 +94,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(AssignValue)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(shape=(2,), dtype=dt.float32, values=(1.0, 2.0, 3.0))
+    yield "C1", s(shape=(-1,), dtype=dt.float32, values=(1.0,))
 
 
 @op
@@ -128,7 +129,7 @@ class Numel:
 
 @op
 class IsEmpty:
-    """Whether `x` has no elements, 0-D."""
+    """Whether `x` has no elements, as a 0-D tensor."""
 
     name = "pd_op.is_empty"
     signature = "x -> out"

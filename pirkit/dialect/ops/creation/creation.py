@@ -23,8 +23,9 @@ Sizes = tuple[int | None, ...] | None
 
 @op
 class Full:
-    """A tensor filled with one number, converted as C does. It is a float64, which rounds integers
-    beyond 2^53; those are for `assign_value`.
+    """A tensor filled with one number, converted to `dtype` as C does.
+
+    The attribute is a float64, which rounds integers beyond 2^53: `assign_value` holds those.
 
     C1: no size is negative.
     """

@@ -11,7 +11,7 @@ from pirkit.dialect.kinds import CONSTANT
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.convert import constant, convert, in_f32
+from pirkit.runtime.convert import HALF_TYPES, constant, convert, in_f32, rounded
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
@@ -21,12 +21,13 @@ KIND = CONSTANT
 
 @op
 class Arange:
-    """`start`, `start + step`... up to but without `end`; the numbers take `dtype` first.
+    """`start`, `start + step`... up to but without `end`; `dtype` holds the three numbers first.
 
-    Float ranges add up step by step, as Paddle does, so that rounding accumulates.
+    As in Paddle, there are `ceil((end - start) / step)` numbers, rounded in `dtype` (half precision
+    in float32), and float ranges add up step by step, so that rounding accumulates.
 
     C1: `step` is not 0.
-    C2: `start`, `end` and `step` are finite.
+    C2: `start`, `end` and `step` are finite, and so is the number of numbers.
     """
 
     name = "pd_op.arange"
@@ -37,14 +38,17 @@ class Arange:
 
 
 def _length(start: float, end: float, step: float, dtype: DType) -> int:
-    finite = all(map(isfinite, (start, end, step)))
-    require(finite, "C2", f"a range from {start} to {end} by {step}")
+    message = f"a range from {start} to {end} by {step}"
+    require(all(map(isfinite, (start, end, step))), "C2", message)
     numbers = [constant(v, dtype) for v in (start, end, step)]
     low, high, by = (int(n) if dtype.is_integer else float(n) for n in numbers)
     require(by != 0, "C1", "the step is 0")
     if dtype.is_integer:
         return max(0, -((int(low) - int(high)) // int(by)))
-    return max(0, ceil((high - low) / by))
+    wide = dt.float32 if dtype in HALF_TYPES else dtype
+    count = rounded(rounded(high - low, wide) / by, wide)
+    require(isfinite(count), "C2", message)
+    return max(0, ceil(count))
 
 
 @infer_meta(Arange)
@@ -76,6 +80,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(start=5.0, end=0.0, step=-1.5, dtype=dt.float32)
     yield s(start=0, end=0, step=1, dtype=dt.int32)
     yield s(start=0.0, end=1.0, step=0.3)
+    yield s(start=0.0, end=0.6, step=0.1, dtype=dt.float32)
     yield s(start=5, end=0, step=1, dtype=dt.int64)
 
 
@@ -83,11 +88,12 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(start=0, end=5, step=0, dtype=dt.int64)
     yield "C2", s(start=0.0, end=inf, step=1.0, dtype=dt.float64)
+    yield "C2", s(start=0.0, end=1e300, step=1.0, dtype=dt.float32)
 
 
 @op
 class Linspace:
-    """`number` values from `start` to `stop`, both included.
+    """`number` values from `start` to `stop`, both included; computed in float64 for integers.
 
     C1: `start` and `stop` have one element.
     C2: `number` is not negative.
@@ -95,7 +101,7 @@ class Linspace:
 
     name = "pd_op.linspace"
     signature = "start, stop, number: i64 ; dtype: dtype, place: place = undefined -> out"
-    dtypes = dt.FLOATS
+    dtypes = dt.REAL
 
 
 @infer_meta(Linspace)
@@ -141,7 +147,7 @@ class Logspace:
 
     name = "pd_op.logspace"
     signature = "start, stop, num: i64, base ; dtype: dtype, place: place = undefined -> out"
-    dtypes = (dt.float32, dt.float64)
+    dtypes = (dt.float32, dt.float64, *dt.INTS)
 
 
 @infer_meta(Logspace)

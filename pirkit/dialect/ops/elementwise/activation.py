@@ -29,7 +29,7 @@ class _Activation:
 
 @op
 class Sigmoid(_Activation):
-    """`1 / (1 + e ** -x)`, without overflow; integers enter as float32.
+    """`1 / (1 + e ** -x)`, without overflow; integers are converted to float32.
 
     C1: `x` is not bool.
     """
@@ -44,7 +44,7 @@ class Sigmoid(_Activation):
 
 @op
 class Stanh(_Activation):
-    """`scale_b * tanh(scale_a * x)`; integers enter as float32.
+    """`scale_b * tanh(scale_a * x)`; integers are converted to float32.
 
     C1: `x` is not bool.
     """
@@ -154,7 +154,7 @@ class Celu(_Activation):
 @reference(Celu)
 @in_f32
 def _(x: Array, *, alpha: float) -> Any:
-    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x / alpha, 0)))
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha))
 
 
 @op

@@ -37,7 +37,7 @@ infer_meta(Scale)(unchanged)
 
 @in_f32
 def _scale_then_add(x: Array, scale: Array, bias: Array) -> Any:
-    return x * scale + bias if bias else x * scale  # a sum with 0 is no -0, which the kernels keep
+    return x * scale + bias if bias else x * scale  # -0.0 + 0.0 is 0.0; kernels keep -0.0
 
 
 @in_f32
@@ -167,7 +167,7 @@ def _(x: Array, *, min: float, max: float) -> Array:
 
 
 def _bound(value: float, x: Array) -> Array:
-    """A bound that integers of this width never reach is the last integer that they do."""
+    """A bound as an element of the type of ``x``, moved into the range of integer types first."""
     if x.dtype.kind in "iu":
         limits = np.iinfo(x.dtype)
         value = min(max(value, int(limits.min)), int(limits.max))

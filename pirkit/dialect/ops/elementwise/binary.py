@@ -26,7 +26,7 @@ KIND = ELEMENTWISE
 
 @op
 class CopySign:
-    """The size of `x` with the sign of `y`; a zero and NaN have one too.
+    """The absolute value of `x` with the sign of `y`; -0.0 and NaN have signs too.
 
     C1: the shapes of `x` and `y` broadcast.
     C2: the dtypes are equal.

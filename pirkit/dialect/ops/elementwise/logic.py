@@ -73,7 +73,7 @@ class GreaterEqual(_Comparison):
 
 @op
 class LogicalAnd(_Comparison):
-    """True where both are nonzero (NaN is)."""
+    """True where both are nonzero; NaN counts as nonzero."""
 
     name = "pd_op.logical_and"
     traits = (SELECTIVE,)
@@ -81,7 +81,7 @@ class LogicalAnd(_Comparison):
 
 @op
 class LogicalOr(_Comparison):
-    """True where one is nonzero (NaN is)."""
+    """True where at least one is nonzero; NaN counts as nonzero."""
 
     name = "pd_op.logical_or"
     traits = (SELECTIVE,)
@@ -89,7 +89,7 @@ class LogicalOr(_Comparison):
 
 @op
 class LogicalXor(_Comparison):
-    """True where just one is nonzero (NaN is)."""
+    """True where exactly one is nonzero; NaN counts as nonzero."""
 
     name = "pd_op.logical_xor"
 

@@ -199,7 +199,7 @@ def float_only(x: TensorMeta, **_: object) -> TensorMeta:
 
 
 def with_numbers(admits: Callable[[dict[str, float]], bool]) -> Callable[..., TensorMeta]:
-    """The rule of an activation that takes only some numbers as attributes (C2)."""
+    """The shape rule of an activation whose attributes must satisfy ``admits`` (C2)."""
 
     def rule(x: TensorMeta, **numbers: float) -> TensorMeta:
         shown = ", ".join(f"{name} = {number}" for name, number in numbers.items())

@@ -45,7 +45,7 @@ class Ceil(_Rounding):
 
 @op
 class Trunc(_Rounding):
-    """The whole part of `x`."""
+    """`x` rounded towards 0."""
 
     name = "pd_op.trunc"
     traits = (EXACT, IDEMPOTENT, INTEGRAL)

@@ -12,7 +12,7 @@ from pirkit.dialect.shapes import broadcast, same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
 from pirkit.runtime.lazy_numpy import Array, np
-from pirkit.runtime.meta import TensorMeta, of_array
+from pirkit.runtime.meta import UNKNOWN, TensorMeta, of_array
 
 KIND = ELEMENTWISE
 
@@ -82,7 +82,7 @@ def _(x: TensorMeta, mask: TensorMeta, value: TensorMeta) -> TensorMeta:
     shape = broadcast(x.shape, mask.shape, constraint="C1")
     whole = broadcast(shape, value.shape, constraint="C1")
     fits = len(whole) == len(shape) and all(map(same_dim, whole, shape))
-    fits = fits or all(d == 1 for d in value.shape)
+    fits = fits or all(d in (1, UNKNOWN) for d in value.shape)
     require(fits, "C1", f"{value} is larger than the {show(shape)} that it fills")
     return x.with_shape(shape)
 
@@ -101,6 +101,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(2, 3), s.bools(2, 3), s.tensor())
     yield s(s.tensor(2, 3), s.bools(3), s.tensor(1))
     yield s(s.tensor(1), s.bools(3), s.tensor())
+    yield s(s.tensor(2, 3), s.bools(2, 1), s.tensor(1, 1, 1))
     yield s(s.tensor(), s.bools(), s.tensor())
     yield s(s.tensor(0, 3), s.bools(0, 3), s.tensor())
 

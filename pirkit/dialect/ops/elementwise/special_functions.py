@@ -140,7 +140,7 @@ def _(x: TensorMeta, *, eps: float) -> TensorMeta:
 
 
 MOST_DERIVATIVES: Final = 1000
-"""What is beyond overflows everywhere but far away, and takes long."""
+"""Derivatives of higher order overflow except for very large `x`, and take long."""
 
 
 @infer_meta(Polygamma)
@@ -182,7 +182,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class Gammaincc:
-    """The share of the gamma function of `x` that lies above `y`; 1 where one is not positive.
+    """The regularized upper incomplete gamma function Q(`x`, `y`); 1 where one is not positive.
 
     Where `y` is infinite it is 0; Paddle gives NaN. As in Paddle, `x` has no gradient.
 

@@ -1,6 +1,6 @@
 """Functions of one tensor whose values are real or complex numbers.
 
-Integers enter as float32. Where a function has no value (`log(-1)`) the result is NaN.
+Integers are converted to float32. Where a function has no value (`log(-1)`) the result is NaN.
 """
 
 from __future__ import annotations
@@ -276,19 +276,19 @@ REAL_FUNCTIONS: Final = (
 
 
 def as_float(x: TensorMeta, **_: object) -> TensorMeta:
-    """The meta of ``x``, with integers entering as float32."""
+    """The meta of ``x``; float32 in place of integers. C1: it is not bool."""
     require(x.dtype is not dt.bool_, "C1", "booleans are no numbers; cast them first")
     return x.with_dtype(dt.float32) if x.dtype.is_integer else x
 
 
 def as_real(x: TensorMeta, **_: object) -> TensorMeta:
-    """As ``as_float``, for a function that complex numbers do not have."""
+    """As ``as_float``, for a function of real numbers only. C2: ``x`` is not complex."""
     require(not x.dtype.is_complex, "C2", f"not defined for {x.dtype}")
     return as_float(x)
 
 
 def from_ints(function: Callable[..., Any]) -> Callable[..., Array]:
-    """``function`` after integers became float32; float16 and bfloat16 are computed in float32."""
+    """``function`` after integers became float32; half precision is computed in float32."""
     compute = in_f32(function)
 
     def rule(x: Array, **attributes: Any) -> Array:

@@ -25,8 +25,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Final
 
+from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.opdef import OpDef, declare, infer_meta, require
 from pirkit.dialect.shapes import same_dim, show
+from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import Meta, TensorMeta
 
 _META_ONLY = re.compile(r"(\w+)(?:\[\])?\??~")
@@ -125,3 +128,11 @@ def _check_pair(name: str, value: Meta | None, gradient: Meta | None) -> None:
         f"`{name}_grad` of shape {show(gradient.shape)} is the gradient of `{name}` of shape "
         f"{show(value.shape)}",
     )
+
+
+def complex_of(out_grad: TensorMeta) -> DType:
+    """The complex type with parts of that type. C2: there is one."""
+    found = dt.COMPLEX_OF.get(out_grad.dtype)
+    if found is None:
+        raise ConstraintError("C2", f"no complex number has parts of {out_grad.dtype}")
+    return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pirkit.dialect.opdef import infer_meta
-from pirkit.dialect.ops.gradient.gradients import declare_gradients
+from pirkit.dialect.opdef import infer_meta, require
+from pirkit.dialect.ops.gradient.gradients import complex_of, declare_gradients
+from pirkit.dialect.shapes import same_dim, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
 
@@ -117,14 +118,17 @@ declare_gradients(
 
 @infer_meta("pd_op.real_grad", "pd_op.imag_grad")
 def _(out_grad: TensorMeta) -> TensorMeta:
-    return out_grad.with_dtype(dt.COMPLEX_OF[out_grad.dtype])
+    return out_grad.with_dtype(complex_of(out_grad))
 
 
 @infer_meta("pd_op.as_complex_grad")
 def _(out_grad: TensorMeta) -> TensorMeta:
+    require(out_grad.dtype.is_complex, "C2", f"`out_grad` is {out_grad.dtype}, not complex")
     return TensorMeta((*out_grad.shape, 2), dt.REAL_OF[out_grad.dtype])
 
 
 @infer_meta("pd_op.as_real_grad")
 def _(out_grad: TensorMeta) -> TensorMeta:
-    return TensorMeta(out_grad.shape[:-1], dt.COMPLEX_OF[out_grad.dtype])
+    pairs = out_grad.rank > 0 and same_dim(out_grad.shape[-1], 2)
+    require(pairs, "C2", f"shape {show(out_grad.shape)} of `out_grad` does not end in 2")
+    return TensorMeta(out_grad.shape[:-1], complex_of(out_grad))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pirkit.dialect.opdef import infer_meta, require
 from pirkit.dialect.ops.gradient.gradients import declare_gradients
-from pirkit.dialect.shapes import add_dims, normalize_axis
+from pirkit.dialect.shapes import add_dims, normalize_axes, normalize_axis
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
 _REDUCE = "keepdim: bool = False, reduce_all: bool = False"
@@ -105,20 +105,17 @@ declare_gradients(
 
 @infer_meta("pd_op.transpose_grad")
 def _(out_grad: TensorMeta, *, perm: tuple[int, ...]) -> TensorMeta:
-    require(
-        sorted(p % max(len(perm), 1) for p in perm) == list(range(out_grad.rank)),
-        "C2",
-        f"perm {list(perm)} is no permutation of the {out_grad.rank} dimensions of `out_grad`",
-    )
-    shape = [UNKNOWN] * out_grad.rank
-    for position, source in enumerate(perm):
+    rank = out_grad.rank
+    require(len(perm) == rank, "C2", f"perm {list(perm)} for the {rank} dimensions of `out_grad`")
+    shape = [UNKNOWN] * rank
+    for position, source in enumerate(normalize_axes(perm, rank, "C2", "perm")):
         shape[source] = out_grad.shape[position]
     return out_grad.with_shape(shape)
 
 
 @infer_meta("pd_op.split_with_num_grad")
 def _(out_grad: VecMeta, *, axis: int | None) -> TensorMeta:
-    first = out_grad.items[0]
+    first = _first(out_grad)
     if axis is None:
         return first.with_shape([UNKNOWN] * first.rank)
     at = normalize_axis(axis, first.rank, "C2")
@@ -128,6 +125,11 @@ def _(out_grad: VecMeta, *, axis: int | None) -> TensorMeta:
 
 @infer_meta("pd_op.unbind_grad", "pd_op.unstack_grad")
 def _(out_grad: VecMeta, *, axis: int) -> TensorMeta:
-    first = out_grad.items[0]
+    first = _first(out_grad)
     at = normalize_axis(axis, first.rank + 1, "C2")
     return first.with_shape((*first.shape[:at], len(out_grad), *first.shape[at:]))
+
+
+def _first(out_grad: VecMeta) -> TensorMeta:
+    require(len(out_grad) > 0, "C2", "`out_grad` is empty")
+    return out_grad.items[0]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pirkit.dialect.opdef import infer_meta, paddle_meta, require
-from pirkit.dialect.ops.gradient.gradients import declare_gradients
-from pirkit.dialect.shapes import normalize_axes
+from pirkit.dialect.ops.gradient.gradients import complex_of, declare_gradients
+from pirkit.dialect.shapes import normalize_axes, show
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta, VecMeta
 
@@ -255,11 +255,13 @@ declare_gradients(
 
 @infer_meta("pd_op.pixel_shuffle_grad")
 def _(out_grad: TensorMeta, *, upscale_factor: int, data_format: str) -> TensorMeta:
+    require(upscale_factor > 0, "C2", f"the factor {upscale_factor} is not positive")
     return _rescaled(out_grad, data_format, lambda c: c * upscale_factor**2, upscale_factor, 1)
 
 
 @infer_meta("pd_op.pixel_unshuffle_grad")
 def _(out_grad: TensorMeta, *, downscale_factor: int, data_format: str) -> TensorMeta:
+    require(downscale_factor > 0, "C2", f"the factor {downscale_factor} is not positive")
     return _rescaled(out_grad, data_format, lambda c: c // downscale_factor**2, 1, downscale_factor)
 
 
@@ -280,11 +282,12 @@ def _rescaled(
 
 @infer_meta("pd_op.fft_c2r_grad")
 def _(out_grad: TensorMeta, *, axes: tuple[int, ...], **_: object) -> TensorMeta:
+    require(out_grad.rank > 0 and len(axes) > 0, "C2", f"axes {[*axes]} of {show(out_grad.shape)}")
     last = normalize_axes(axes, out_grad.rank, "C2", "axes")[-1]
     shape = list(out_grad.shape)
     if shape[last] != UNKNOWN:
         shape[last] = shape[last] // 2 + 1
-    return TensorMeta(tuple(shape), dt.COMPLEX_OF[out_grad.dtype])
+    return TensorMeta(tuple(shape), complex_of(out_grad))
 
 
 @paddle_meta("pd_op.multi_dot_grad")

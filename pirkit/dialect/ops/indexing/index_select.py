@@ -24,7 +24,7 @@ class IndexAdd:
     Refuses at run time an index outside of the dimension.
 
     C1: `axis` names a dimension of `x`.
-    C2: `index` is a list of int32 or int64.
+    C2: `index` is 1-D, of int32 or int64.
     C3: `add_value` has a slice of `x` for each index.
     """
 
@@ -37,6 +37,7 @@ class IndexAdd:
 
 @infer_meta(IndexAdd)
 def _(x: TensorMeta, index: TensorMeta, add_value: TensorMeta, *, axis: int) -> TensorMeta:
+    require(x.rank > 0, "C1", "a tensor without dimensions has no axis")
     at = normalize_axis(axis, x.rank)
     require(index.rank == 1 and index.dtype in dt.INTS, "C2", f"{index} is no list of indices")
     wanted = (*x.shape[:at], index.shape[0], *x.shape[at + 1 :])
@@ -65,13 +66,14 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(IndexAdd)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(4, 2), s.array([0], dt.int64), s.tensor(1, 2), axis=2)
+    yield "C1", s(s.tensor(), s.array([0], dt.int64), s.tensor(1))
     yield "C2", s(s.tensor(4, 2), s.tensor(1, dtype=dt.float32), s.tensor(1, 2))
     yield "C3", s(s.tensor(4, 2), s.array([0], dt.int64), s.tensor(2, 2))
 
 
 @op
 class ShardIndex:
-    """Indices of the shard `shard_id` counted from its start; `ignore_value` for those of others.
+    """Indices within the shard `shard_id`; `ignore_value` for indices of other shards.
 
     C1: `input` is an integer tensor.
     C2: `shard_id` is one of `nshards`.
@@ -117,7 +119,7 @@ class Multiplex:
 
     Refuses at run time an index without a tensor.
 
-    C1: there are tensors, all of the same shape and of at least two dimensions.
+    C1: there are tensors, all of one shape of at least two dimensions, and of one dtype.
     C2: `index` has one column, and no more rows than the tensors.
     """
 
@@ -131,9 +133,12 @@ class Multiplex:
 def _(inputs: VecMeta, index: TensorMeta) -> TensorMeta:
     items = inputs.items
     all_equal = bool(items) and all(
-        i.rank == items[0].rank >= 2 and all(map(same_dim, i.shape, items[0].shape)) for i in items
+        i.rank == items[0].rank >= 2
+        and i.dtype is items[0].dtype
+        and all(map(same_dim, i.shape, items[0].shape))
+        for i in items
     )
-    require(all_equal, "C1", "the tensors differ in shape, or are no rows")
+    require(all_equal, "C1", "the tensors differ in shape or dtype, or are no rows")
     column = index.rank == 2 and same_dim(index.shape[1], 1)
     height = items[0].shape[0]
     rows = column and (height == UNKNOWN or index.shape[0] <= height)
@@ -158,4 +163,5 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(Multiplex)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s([s.tensor(3, 2), s.tensor(3, 3)], s.array([[1]], dt.int32))
+    yield "C1", s([s.tensor(3, 2), s.tensor(3, 2, dtype=dt.int8)], s.array([[1]], dt.int32))
     yield "C2", s([s.tensor(3, 2), s.tensor(3, 2)], s.array([1], dt.int32))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pirkit.dialect.kinds import VIEW
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
-from pirkit.dialect.shapes import normalize_axes, normalize_axis
+from pirkit.dialect.shapes import normalize_axes
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.indexing import check_index, places, window
 from pirkit.runtime.lazy_numpy import Array, np
@@ -59,15 +59,23 @@ def _(
     decrease_axis: Sequence[int],
     **_: object,
 ) -> TensorMeta:
-    found = normalize_axes(axes, input.rank)
+    found = _axes(axes, input)
     dims = list(input.shape)
     _require_one_each(axes, starts, ends)
     for i, axis in enumerate(found):
         dims[axis] = extent(dims[axis], _entry(starts, i), _entry(ends, i))
-    gone = normalize_axes(decrease_axis, input.rank, "C3", "decrease_axis")
+    gone = _axes(decrease_axis, input, "C3", "decrease_axis")
     for axis in gone:
         require(dims[axis] in (1, UNKNOWN), "C3", f"dimension {axis} keeps {dims[axis]} elements")
     return input.with_shape(d for i, d in enumerate(dims) if i not in gone)
+
+
+def _axes(
+    axes: Sequence[int], x: TensorMeta, constraint: str = "C1", what: str = "axis"
+) -> tuple[int, ...]:
+    """Axes counted from the front. Raises ConstraintError for one that ``x`` does not have."""
+    require(x.rank > 0 or not axes, constraint, "a tensor without dimensions has no axis")
+    return normalize_axes(axes, x.rank, constraint, what)
 
 
 def _entry(numbers: Sizes, i: int) -> int | None:
@@ -117,7 +125,7 @@ def _(
 ) -> TensorMeta:
     dims = list(x.shape)
     _require_one_each(axes, starts, ends, strides)
-    for i, axis in enumerate(normalize_axes(axes, x.rank)):
+    for i, axis in enumerate(_axes(axes, x)):
         step = _entry(strides, i)
         require(step != 0, "C3", f"the stride of axis {axis} is 0")
         dims[axis] = extent(dims[axis], _entry(starts, i), _entry(ends, i), step)
@@ -157,13 +165,8 @@ def _(x: TensorMeta, index: TensorMeta, *, axis: int | None) -> TensorMeta:
     count = () if index.rank == 0 else index.shape[:1]
     if axis is None:
         return x.with_shape((UNKNOWN,) * (x.rank - 1 + len(count)))
-    at = _axis(axis, x)
+    (at,) = _axes((axis,), x)
     return x.with_shape((*x.shape[:at], *count, *x.shape[at + 1 :]))
-
-
-def _axis(axis: int, x: TensorMeta) -> int:
-    require(x.rank > 0, "C1", "a tensor without dimensions has no axis")
-    return normalize_axis(axis, x.rank)
 
 
 @reference(Gather)
@@ -188,7 +191,7 @@ class IndexSelect:
 
 @infer_meta(IndexSelect)
 def _(x: TensorMeta, index: TensorMeta, *, axis: int) -> TensorMeta:
-    at = _axis(axis, x)
+    (at,) = _axes((axis,), x)
     require(index.rank == 1 and index.dtype in dt.INTS, "C2", f"index is a {index}")
     return x.with_shape((*x.shape[:at], index.shape[0], *x.shape[at + 1 :]))
 
@@ -305,6 +308,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     x = s.tensor(4, 5)
     yield "C1", s(x, axes=(2,), starts=(0,), ends=(1,))
+    yield "C1", s(s.tensor(), axes=(0,), starts=(0,), ends=(1,))
     yield "C2", s(x, axes=(0,), starts=(0, 1), ends=(1,))
     yield "C3", s(x, axes=(0,), starts=(0,), ends=(2,), decrease_axis=(0,))
 
@@ -313,6 +317,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     x = s.tensor(4, 5)
     yield "C1", s(x, axes=(0, 0), starts=(0, 0), ends=(1, 1), strides=(1, 1))
+    yield "C1", s(s.tensor(), axes=(-1,), starts=(0,), ends=(1,), strides=(1,))
     yield "C2", s(x, axes=(0,), starts=(0,), ends=(1,), strides=(1, 1))
     yield "C3", s(x, axes=(0,), starts=(0,), ends=(1,), strides=(0,))
 

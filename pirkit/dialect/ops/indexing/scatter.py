@@ -26,7 +26,7 @@ class Scatter:
 
     C1: `index` is 0-D, 1-D or of shape [n, 1], of int32 or int64.
     C2: there is one update per index.
-    C3: the rows of `updates` have the shape of those of `x`, and its dtype.
+    C3: `x` has rows, and those of `updates` have their shape and dtype.
     C4: each index lies in `[-rows, rows)`.
     """
 
@@ -39,6 +39,7 @@ class Scatter:
 @infer_meta(Scatter)
 def _(x: TensorMeta, index: TensorMeta, updates: TensorMeta, **_: object) -> TensorMeta:
     require(_is_index(index), "C1", f"index is a {index}")
+    require(x.rank > 0, "C3", "a tensor without dimensions has no rows")
     count = 1 if index.rank == 0 else index.shape[0]
     single = index.rank == 0 and updates.rank == x.rank - 1
     if not single:
@@ -243,6 +244,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(x, s.array([[0, 1]], dt.int64), s.tensor(1, 2))
     yield "C2", s(x, s.array([0, 1], dt.int64), s.tensor(3, 2))
     yield "C3", s(x, s.array([0, 1], dt.int64), s.tensor(2, 3))
+    yield "C3", s(s.tensor(), s.array([0], dt.int64), s.tensor(1))
     yield "C4", s(x, s.array([0, 4], dt.int64), s.tensor(2, 2))
 
 

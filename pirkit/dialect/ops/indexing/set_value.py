@@ -30,7 +30,8 @@ def _check_part(
     none_axes: Sequence[int],
     value: Sequence[int],
 ) -> None:
-    require(x.rank > 0 or not axes, "C1", f"axes {[*axes]} of {x}")
+    named = [*axes, *decrease_axes]
+    require(x.rank > 0 or not named, "C1", f"axes {named} of {x}")
     normalize_axes(axes, x.rank)
     normalize_axes(decrease_axes, x.rank)
     for bounds in (starts, ends, steps):
@@ -69,7 +70,7 @@ def _check_value(
         size = 1 if place is None else next(dims)
         shown += [size] if place != 0 else []
     extra = len(value) - len(shown)
-    lead = max(extra, 0) if all(n == 1 for n in value[: max(extra, 0)]) else 0
+    lead = max(extra, 0) if all(n in (1, UNKNOWN) for n in value[: max(extra, 0)]) else 0
     check_fills(value[lead:], shown, "C6", "the value")
 
 
@@ -213,9 +214,10 @@ def _(
 class IndexPut:
     """`x` with `value` written, or with `accumulate` added, at `indices`.
 
-    The list holds coordinates that broadcast together, or masks.
+    `indices` are coordinates along the first dimensions, which broadcast, or masks, each of which
+    stands for as many dimensions as it has: NumPy's advanced indexing.
 
-    C1: the list is not empty and covers no more dimensions than `x` has.
+    C1: `indices` is not empty and covers no more dimensions than `x` has.
     C2: indices are bool, int32 or int64.
     C3: `value` has the dtype of `x`.
     C4: each index lies in its dimension.
@@ -285,6 +287,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(x, s.tensor(2, 1, 4), **_part((0,), (1,), (3,), (1,), none_axes=(1,)))
     yield s(x, s.tensor(1, 4), **_part((0,), (1,), (2,), (1,), decrease_axes=(0,), none_axes=(1,)))
     yield s(x, s.tensor(1, 3, 1, 4), **_part((), (), (), (), none_axes=(0, 1)))
+    yield s(x, s.tensor(1, 1, 4), **_part((0,), (1,), (2,), (1,), decrease_axes=(0,)))
     yield s(x, s.tensor(), **_part((1,), (-1,), (100,), (1,)))
     yield s(x, s.tensor(3, 4), **_part((1,), (3,), (-100,), (-1,)))
 
@@ -305,6 +308,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     one: dict[str, Any] = {"shape": (1,), "values": (1.0,)}
     yield "C1", s(x, **_part((2,), (0,), (1,), (1,)), **one)
     yield "C1", s(s.tensor(), **_part((0,), (0,), (1,), (1,)), **one)
+    yield "C1", s(s.tensor(), **_part((), (), (), (), decrease_axes=(0,)), **one)
     yield "C2", s(x, **_part((0,), (0, 1), (1,), (1,)), **one)
     yield "C3", s(x, **_part((0,), (0,), (1,), (0,)), **one)
     yield "C4", s(x, **_part((0,), (0,), (1,), (1,)), shape=(3,), values=(1.0, 2.0))

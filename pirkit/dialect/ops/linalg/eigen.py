@@ -32,7 +32,7 @@ DRIVERS: Final = ("gels", "gelsy", "gelsd", "gelss")
 class Eig:
     """Eigenvalues and eigenvectors of a square matrix, both complex.
 
-    A vector has length 1, and is else what LAPACK makes it.
+    Each vector has norm 1, and the phase that LAPACK gives it.
 
     C1: the last two dimensions of `x` are equal.
     C2: its numbers are not of half precision, which has no complex type.
@@ -58,13 +58,13 @@ class Eigvals:
 
 @op
 class MatrixRank:
-    """How many singular values are greater than `tol`, or (`hermitian`) sizes of eigenvalues.
+    """The number of singular values above `tol`; if `hermitian`, of absolute eigenvalues.
 
     With `use_default_tol` the bound is the greatest of them, times the larger size of the matrix,
-    times the distance from 1 to the next number.
+    times the machine epsilon of the element type.
 
     C1: `x` has at least two dimensions; they are equal if it is `hermitian`.
-    C2: its numbers are not of half precision: the distance would depend on where they are rounded.
+    C2: `x` has no half precision, of which the epsilon would depend on where results are rounded.
     """
 
     name = "pd_op.matrix_rank"

@@ -229,6 +229,8 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 class Addmm:
     """`beta * input + alpha * (x @ y)`.
 
+    As in BLAS, a factor of 0 leaves its term out, also where that is infinite or NaN.
+
     C1: `x` and `y` have two dimensions, `input` one or two.
     C2: the last dimension of `x` equals the first of `y`.
     C3: `input` broadcasts to the shape of the product.
@@ -264,10 +266,16 @@ def _(input: TensorMeta, x: TensorMeta, y: TensorMeta, **_: object) -> TensorMet
     return x.with_shape(product)
 
 
-@reference(Addmm)
 @in_f32
-def _(input: Array, x: Array, y: Array, *, beta: float, alpha: float) -> Array:
-    return x.dtype.type(beta) * input + x.dtype.type(alpha) * (x @ y)
+def add_product(input: Array, x: Array, y: Array, *, beta: float, alpha: float) -> Array:
+    """``beta * input + alpha * (x @ y)`` without the terms whose factor is 0."""
+    number = x.dtype.type
+    product = np.matmul(x, y)
+    total = number(alpha) * product if alpha else np.zeros_like(product)
+    return number(beta) * input + total if beta else total
+
+
+reference(Addmm)(add_product)
 
 
 @samples(Addmm)
@@ -275,6 +283,8 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(3, 5), s.tensor(3, 4), s.tensor(4, 5), beta=0.5, alpha=2.0)
     yield s(s.tensor(5), s.tensor(3, 4), s.tensor(4, 5))
     yield s(s.tensor(1, 5), s.tensor(3, 4), s.tensor(4, 5))
+    yield s(s.array([np.nan, 1.0]), s.tensor(3, 4), s.tensor(4, 2), beta=0.0)
+    yield s(s.tensor(3, 2), s.tensor(3, 4), s.array(np.full((4, 2), np.inf)), alpha=0.0)
 
 
 @bad_samples(Addmm)
@@ -295,7 +305,7 @@ class Cross:
     C1: `x` and `y` have the same shape and dtype.
     C2: `axis` lies within the rank, or is 9.
     C3: the dimension at `axis` has size 3.
-    C4: the elements are no bools, which have no difference.
+    C4: the elements are no bools, which cannot be subtracted.
     """
 
     name = "pd_op.cross"
@@ -346,7 +356,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class Kron:
-    """Kronecker product; the lower rank is filled up with leading dimensions of 1.
+    """Kronecker product; the operand of lower rank gets leading dimensions of 1.
 
     C1: `x` and `y` have the same dtype.
     """

@@ -118,7 +118,7 @@ def _(x: Array, *, pivot: bool) -> tuple[Array, ...]:
 
 
 def exchanges(pivots: Array, rows: int) -> Array:
-    """From 0 the rows that the rows are exchanged with. Raises RuntimeFault if there is none."""
+    """Pivots counted from 0. Raises RuntimeFault for one that is no row."""
     if pivots.size and not 1 <= pivots.min() <= pivots.max() <= rows:
         raise RuntimeFault(f"a pivot is outside of 1 to {rows}")
     return pivots - 1

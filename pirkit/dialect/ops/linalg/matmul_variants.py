@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
+from pirkit.dialect.ops.linalg.linalg import add_product
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim, show
 from pirkit.runtime import dtype as dt
@@ -67,6 +68,8 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 class Baddbmm:
     """`beta * input + alpha * (x @ y)` for each pair of matrices of two batches.
 
+    A factor of 0 leaves its term out, as in `addmm`.
+
     C1: `x` and `y` have three dimensions, and their batches are equal.
     C2: the last dimension of `x` equals the middle one of `y`.
     C3: `input` broadcasts to the product.
@@ -92,11 +95,7 @@ def _(input: TensorMeta, x: TensorMeta, y: TensorMeta, **_: object) -> TensorMet
     return x.with_shape(out)
 
 
-@reference(Baddbmm)
-@in_f32
-def _(input: Array, x: Array, y: Array, *, beta: float, alpha: float) -> Array:
-    kind = x.dtype.type
-    return kind(beta) * input + kind(alpha) * np.matmul(x, y)
+reference(Baddbmm)(add_product)
 
 
 @samples(Baddbmm)
@@ -117,7 +116,7 @@ class Bilinear:
     """`x @ weight[k] @ y` for each row of `x` and `y` and each matrix of `weight`, plus `bias`.
 
     C1: `x` and `y` are matrices with as many rows.
-    C2: `weight` is a list of matrices of the sizes of their rows.
+    C2: `weight` has shape [outputs, columns of `x`, columns of `y`].
     C3: `bias` is one row with an element for each matrix.
     """
 
@@ -162,7 +161,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class MultiDot:
-    """Product of two or more matrices; the first may be a row, the last a column.
+    """Product of two or more matrices; the first and the last may be vectors.
 
     C1: there are at least two, and those between the first and the last are matrices.
     C2: inner dimensions are equal.

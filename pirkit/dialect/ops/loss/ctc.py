@@ -9,13 +9,14 @@ from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.indexing import check_index
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
 
 KIND = "algorithm"
 
 NEVER: Final = -1e30
-"""The logarithm of the probability of what cannot be; finite, so that differences are numbers."""
+"""The logarithm of probability 0: finite, so that differences of two are no NaN."""
 
 
 @op
@@ -30,6 +31,7 @@ class WarpCtc:
     C1: `logits` has three dimensions, and `label` is a matrix of int32.
     C2: `logits_length` and `labels_length` hold a number for each sequence.
     C3: `blank` is a class.
+    C4: a label that counts is a class.
     """
 
     name = "pd_op.warpctc"
@@ -85,6 +87,7 @@ def _(
     path = np.full((batch, 2 * label.shape[1] + 1), blank)
     numbers: Array = np.arange(int(label.shape[1]))
     path[:, 1::2] = np.where(np.less(numbers, lengths[:, None]), label, blank)
+    check_index(path, int(logits.shape[2]), "C4", from_end=False)
     seen: Array = np.take_along_axis(logs, np.broadcast_to(path, (time, *path.shape)), axis=2)
     skips = np.zeros(path.shape, bool)
     skips[:, 2:] = (path[:, 2:] != blank) & (path[:, 2:] != path[:, :-2])
@@ -138,3 +141,5 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(x[0], label, two, two)
     yield "C2", s(x, label, two[:1], two)
     yield "C3", s(x, label, two, two, blank=3)
+    yield "C4", s(x, -label, two, two)
+    yield "C4", s(x, label + 1, two, two)

@@ -32,7 +32,8 @@ class CrossEntropyWithSoftmax:
     """Softmax of `input` along `axis`, and the cross entropy of it with `label`.
 
     A hard label is the index of a class; one equal to `ignore_index` has loss 0. A soft label is a
-    distribution. Without `use_softmax`, `input` holds probabilities already.
+    distribution, of which a 0 adds 0, also for a class of probability 0. Without `use_softmax`,
+    `input` holds probabilities already.
 
     C1: `axis` lies within the rank of `input`.
     C2: apart from `axis`, `label` has the dimensions of `input`.
@@ -56,6 +57,7 @@ class CrossEntropyWithSoftmax:
 def _(
     input: TensorMeta, label: TensorMeta, *, soft_label: bool, axis: int, **_: object
 ) -> tuple[TensorMeta, TensorMeta]:
+    require(input.rank > 0, "C1", "a tensor without dimensions has no classes")
     at = normalize_axis(axis, input.rank, "C1")
     require(
         label.rank == input.rank
@@ -85,7 +87,8 @@ def _(
 ) -> tuple[Array, Array]:
     softmax, log_softmax = (_softmax if use_softmax else _given)(input, axis)
     if soft_label:
-        loss = -(label * log_softmax).sum(axis=axis, keepdims=True)
+        terms = np.where(label == 0, log_softmax.dtype.type(0), label * log_softmax)
+        loss = -terms.sum(axis=axis, keepdims=True)
     else:
         loss = _hard_loss(log_softmax, label.astype(np.int64), ignore_index, axis)
     return softmax.astype(input.dtype, copy=False), loss.astype(input.dtype, copy=False)
@@ -132,6 +135,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
 @bad_samples(CrossEntropyWithSoftmax)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(4, 5), s.ints((4, 1), 0, 5), axis=2)
+    yield "C1", s(s.tensor(), s.ints((), 0, 1))
     yield "C2", s(s.tensor(4, 5), s.ints((3, 1), 0, 5))
     yield "C2", s(s.tensor(4, 5), s.tensor(4), soft_label=True)
     yield "C3", s(s.tensor(4, 5), s.ints((4, 5), 0, 5))

@@ -17,7 +17,7 @@ KIND = ELEMENTWISE
 
 
 def _same_shape(x: TensorMeta, label: TensorMeta) -> TensorMeta:
-    """Meta of ``x``, with dimensions that only ``label`` knows. C1: the shapes are equal."""
+    """Meta of ``x``, with unknown dimensions taken from ``label``. C1: the shapes are equal."""
     require(
         x.rank == label.rank and all(map(same_dim, x.shape, label.shape)),
         "C1",
@@ -202,9 +202,9 @@ def _(x: Array, label: Array, *, reduction: str, log_target: bool) -> Array:
     if log_target:
         loss = np.exp(label) * (label - x)
     else:
-        positive = ~(label <= 0)  # NaN as well
-        safe = np.where(positive, label, label.dtype.type(1))
-        loss = np.where(positive, label * (np.log(safe) - x), label.dtype.type(0))
+        is_none = label <= 0  # false for NaN, which stays
+        safe = np.where(is_none, label.dtype.type(1), label)
+        loss = np.where(is_none, label.dtype.type(0), label * (np.log(safe) - x))
     if reduction == "none":
         return loss
     total = loss.sum()

@@ -16,7 +16,7 @@ KIND = MOVEMENT
 
 
 def _divide(size: int, by: int, constraint: str, what: str) -> int:
-    """A known size divided without remainder."""
+    """``size // by``, or unknown; refuses a remainder."""
     require(
         size == UNKNOWN or size % by == 0, constraint, f"{what} {size} is not divisible by {by}"
     )
@@ -24,7 +24,7 @@ def _divide(size: int, by: int, constraint: str, what: str) -> int:
 
 
 def _image(x: TensorMeta, data_format: str) -> int:
-    """Where the channels of a batch of images stand."""
+    """The axis of the channels of a batch of images. C1: it is one in a known format."""
     known = x.rank == 4 and data_format in ("NCHW", "NHWC")
     require(known, "C1", f"{show(x.shape)} is no batch of {data_format} images")
     return 1 if data_format == "NCHW" else 3
@@ -32,7 +32,7 @@ def _image(x: TensorMeta, data_format: str) -> int:
 
 @op
 class ChannelShuffle:
-    """The channels of `groups` groups dealt out in turn.
+    """Channels of `groups` groups interleaved: the first of each group, the second, ...
 
     C1: `x` is a batch of images, and `data_format` is NCHW or NHWC.
     C2: `groups` is positive and divides the channels.

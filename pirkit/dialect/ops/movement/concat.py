@@ -121,6 +121,7 @@ class Split:
 
 @infer_meta(Split)
 def _(x: TensorMeta, *, sections: Sizes, axis: int | None) -> VecMeta:
+    require(x.rank > 0, "C1", "a tensor without dimensions has no axis")
     if sections is None:
         return VecMeta((x.with_shape((UNKNOWN,) * x.rank),))
     if axis is None:
@@ -166,6 +167,7 @@ class SplitWithNum:
 
 @infer_meta(SplitWithNum)
 def _(x: TensorMeta, *, axis: int | None, num: int) -> VecMeta:
+    require(x.rank > 0, "C1", "a tensor without dimensions has no axis")
     require(num > 0, "C2", f"num is {num}")
     if axis is None:
         return _parts(x.with_shape((UNKNOWN,) * x.rank), num)
@@ -299,6 +301,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 @bad_samples(Split)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), sections=(1, 2), axis=2)
+    yield "C1", s(s.tensor(), sections=(1,), axis=0)
     yield "C2", s(s.tensor(2, 3), sections=(1, 1), axis=1)
     yield "C2", s(s.tensor(2, 3), sections=(-1, -1), axis=1)
     yield "C2", s(s.tensor(2, 3), sections=(-2, 5), axis=1)
@@ -307,6 +310,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 @bad_samples(SplitWithNum)
 def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C1", s(s.tensor(2, 3), num=1, axis=2)
+    yield "C1", s(s.tensor(), num=1, axis=0)
     yield "C2", s(s.tensor(2, 3), num=2, axis=1)
 
 

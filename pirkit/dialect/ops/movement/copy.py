@@ -116,9 +116,9 @@ class _Transfer:
 
 @op
 class Memcpy(_Transfer):
-    """`x` in the memory that a number names, as `Tensor.cpu()` gives it.
+    """A copy of `x` in another memory, as `Tensor.cpu()` gives it.
 
-    0 is the host and 1 a device.
+    `dst_place_type` is 0 for the host and 1 for a device.
     """
 
     name = "pd_op.memcpy"
@@ -126,14 +126,14 @@ class Memcpy(_Transfer):
 
 @op
 class CopyToDevice(_Transfer):
-    """`x` in the memory of a device; numbers are those of Paddle's places."""
+    """A copy of `x` in the memory of a device, whose number is that of Paddle's place."""
 
     name = "pd_op.memcpy_h2d"
 
 
 @op
 class CopyToHost(_Transfer):
-    """`x` in the memory of the host."""
+    """A copy of `x` in the memory of the host."""
 
     name = "pd_op.memcpy_d2h"
 

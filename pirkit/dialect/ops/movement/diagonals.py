@@ -117,9 +117,10 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
 
 @op
 class FillDiagonal:
-    """`value` on a diagonal of a matrix, or on the main diagonal of a cube of any rank.
+    """`value` on a diagonal of a matrix, or of a cube of any rank, moved along the last dimension.
 
-    `wrap` begins a new diagonal below a tall matrix, one row after the last.
+    `wrap` begins a new diagonal below a tall matrix, one row after the last. A cube has one
+    diagonal in any case; without `wrap`, Paddle fills its first matrix only.
 
     C1: `x` has at least two dimensions, and equal ones if they are more than two.
     """
@@ -143,7 +144,8 @@ def _(x: Array, *, value: float, offset: int, wrap: bool) -> Array:
     filler = constant(value, dt.of_array(x))
     if x.ndim > 2:
         index = np.arange(int(x.shape[0]))
-        out[(index,) * x.ndim] = filler
+        index = index[(index >= -offset) & (index < x.shape[0] - offset)]
+        out[(*(index,) * (x.ndim - 1), index + offset)] = filler
         return out
     columns = int(x.shape[1])
     end = x.size if wrap else min(x.size, columns * columns)
@@ -158,6 +160,7 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     yield s(s.tensor(3, 3), value=1.0)
     yield s(s.tensor(5, 2), value=1.0, wrap=True)
     yield s(s.tensor(2, 2, 2), value=1.0)
+    yield s(s.tensor(3, 3, 3), value=1.0, offset=-1, wrap=True)
 
 
 @bad_samples(FillDiagonal)

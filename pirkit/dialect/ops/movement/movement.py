@@ -72,7 +72,7 @@ def _(x: Array, *, axis: Sequence[int]) -> Array:
 
 @op
 class Roll:
-    """`x` with its elements moved round by `shifts` along `axis`; as one row if `axis` is empty.
+    """`x` rotated by `shifts` along `axis`, and in row-major order if `axis` is empty.
 
     C1: each axis names a dimension of `x`.
     C2: there is one shift per axis, or one in all without axes.
@@ -224,7 +224,7 @@ def _(x: Array, repeats: Array, *, axis: int, output_size: int) -> Array:
 
 @op
 class PixelShuffle:
-    """Channels rearranged to space: every `upscale_factor`² of them become a square of pixels.
+    """Channels rearranged to space: every `upscale_factor`² of them become a block of pixels.
 
     C1: `x` has four dimensions.
     C2: the square of `upscale_factor` divides the channels.

@@ -30,11 +30,12 @@ Sizes = Sequence[int | None] | None
 class Reshape:
     """The elements of `x` in a new shape; 0 keeps the dimension of `x`, one -1 takes the rest.
 
-    Where `x` has no elements, a 0 is a 0, and beside one -1 takes the rest of the other dimensions.
+    If `x` has no elements, a 0 is the size 0. A -1 beside as many zeros as `x` has is then the
+    quotient of the sizes other than 0, and beside more or fewer zeros it is 0.
 
     C1: `shape` holds no size below -1.
     C2: `shape` holds -1 at most once.
-    C3: a 0 stands for a dimension that `x` has; not so where a size is open, and may be 0.
+    C3: a 0 stands for a dimension that `x` has, unless an unknown size of `x` may be 0.
     C4: the number of elements stays.
     """
 

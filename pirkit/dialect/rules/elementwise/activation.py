@@ -1,7 +1,7 @@
 """Activations as compositions, and their derivatives where those of the parts differ at a kink.
 
-At a kink the derivative is that of one side, the same in every form: relu 0, relu6 0 and 0, leaky
-relu 1, hard swish 0 and 1, hard sigmoid 0 and 0.
+At a kink the derivative is that of one side, Paddle's in every form: relu 0, relu6 0 and 0, leaky
+relu 1, elu and selu that of the exponential, hard swish 0 and 1, hard sigmoid 0 and 0.
 """
 
 from __future__ import annotations
@@ -16,11 +16,6 @@ from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.rules.movement.size_ops import Size, in_shape, sizes_of
 
 Rule = Callable[[OpCall, Value], Value]
-
-
-def _below(c: OpCall, x: Value, edge: float) -> Value:
-    """``x`` where it is less than the edge, else the edge: keeps exponents finite."""
-    return c.b.minimum(x, c.b.value(edge, x))
 
 
 def _softplus(c: OpCall, x: Value, beta: float, threshold: float) -> Value:
@@ -49,10 +44,10 @@ def _gelu(c: OpCall, x: Value) -> Value:
 
 
 def _bent(c: OpCall, x: Value, alpha: float, scale: float = 1.0, width: float = 1.0) -> Value:
-    """``scale * x`` above zero, ``scale * alpha * expm1(x / width)`` below."""
-    b = c.b
-    low = b.expm1(_below(c, x * (1 / width), 0.0)) * alpha
-    return b.where(x >= 0, x, low) * scale
+    """``scale * x`` above zero, ``scale * alpha * expm1(x / width)`` at zero and below."""
+    b, above = c.b, x > 0
+    low = b.where(above, 0.0, x)  # keeps the exponential finite
+    return b.where(above, x, b.expm1(low * (1 / width)) * alpha) * scale
 
 
 def _clipped(c: OpCall, x: Value, low: float, high: float) -> Value:

@@ -34,21 +34,20 @@ def _(c: OpCall, g: Value) -> Pair:
 
 
 def _ordered(name: str) -> Callable[[OpCall, Value], Pair]:
-    """The larger (smaller) operand takes the cotangent, in a tie each half; NaN takes nothing."""
+    """The larger (smaller) operand takes the cotangent, in a tie `x`; NaN takes nothing."""
 
     def rule(c: OpCall, g: Value) -> Pair:
         b = c.b
         wins = b.logical_or(b(f"pd_op.{name}", c.x, c.y), b.isnan(c.y))
-        ties, half = b.equal(c.x, c.y), g * 0.5
-        dx = b.where(wins, g, b.where(ties, half, 0.0)) if c.wants("x") else None
-        dy = b.where(wins, 0.0, b.where(ties, half, g)) if c.wants("y") else None
+        dx = b.where(wins, g, 0.0) if c.wants("x") else None
+        dy = b.where(wins, 0.0, g) if c.wants("y") else None
         return unbroadcast(c, dx, dy)
 
     return rule
 
 
-vjp("pd_op.fmax")(_ordered("greater_than"))
-vjp("pd_op.fmin")(_ordered("less_than"))
+vjp("pd_op.fmax")(_ordered("greater_equal"))
+vjp("pd_op.fmin")(_ordered("less_equal"))
 
 
 @vjp("pd_op.copysign")

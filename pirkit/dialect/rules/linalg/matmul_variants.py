@@ -38,9 +38,12 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.addmm", "pd_op.baddbmm")
 def _(c: OpCall) -> Value:
+    """A factor of 0 leaves its term out."""
     b = c.b
     start, x, y = (b.wide(v) for v in c.tensors())
-    return b.cast(start * c.beta + b.matmul(x, y) * c.alpha, c.x.dtype)
+    product = b.matmul(x, y)
+    found = product * c.alpha if c.alpha else b.zeros_like(product)
+    return b.cast(start * c.beta + found if c.beta else found, c.x.dtype)
 
 
 @decompose("pd_op.linear_v2")

@@ -11,6 +11,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
 from pirkit.dialect.ops.loss.ctc import NEVER
+from pirkit.dialect.rules.movement.movement import from_start
 from pirkit.dialect.rules.movement.size_ops import in_shape, sizes_of, zeros
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
@@ -30,7 +31,8 @@ def _(c: OpCall) -> tuple[Value, Value | None]:
     logs = b.log_softmax(logits, axis=-1)
     path, skips = _path(c)
     batch, width = sizes_of(b, path)
-    every = b.expand_like(b.unsqueeze(path, axis=(0,)), zeros(b, [time, batch, width], dt.int64))
+    classes_of = b.unsqueeze(from_start(b, path), axis=(0,))
+    every = b.expand_like(classes_of, zeros(b, [time, batch, width], dt.int64))
     seen = b.take_along_axis(logs, every, axis=2)
     places = b.unsqueeze(b.arange(start=0, end=width, step=1, dtype=dt.int64), axis=(0,))
     last = b.unsqueeze(b.cast(c.labels_length, dt.int64) * 2, axis=(1,))

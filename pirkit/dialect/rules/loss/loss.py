@@ -46,7 +46,9 @@ def _(c: OpCall) -> Any:
         logs = b.minimum(b.maximum(b.log(wide), b.value(-LOG_LIMIT, wide)), most)
         softmax = x
     if c.soft_label:
-        loss = -b.sum(logs * b.cast(label, logs.dtype), (axis,), keepdim=True)
+        label = b.cast(label, logs.dtype)
+        terms = b.where(b.equal(label, b.zeros_like(label)), 0.0, logs * label)
+        loss = -b.sum(terms, (axis,), keepdim=True)
         return softmax, b.cast(loss, x.dtype)
     label = b.cast(label, dt.int64)
     ignored = b.equal(label, b.value(c.ignore_index, label))
@@ -117,9 +119,9 @@ def _(c: OpCall) -> Value:
     if c.log_target:
         loss = b.exp(label) * (label - x)
     else:
-        positive = b.logical_not(label <= 0)
-        safe = b.where(positive, label, b.ones_like(label))
-        loss = b.where(positive, label * (b.log(safe) - x), b.zeros_like(label))
+        is_none = label <= 0
+        safe = b.where(is_none, b.ones_like(label), label)
+        loss = b.where(is_none, b.zeros_like(label), label * (b.log(safe) - x))
     return b.cast(_reduced(b, loss, c.reduction), c.x.dtype)
 
 

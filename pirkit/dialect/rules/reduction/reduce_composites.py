@@ -111,21 +111,19 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.fill_diagonal")
 def _(c: OpCall) -> Value:
-    """Every (columns + 1)-th element of a matrix, without those that `offset` moves to another
-    row.
-    """
-    b, x = c.b, c.x
+    """Of a matrix every (columns + 1)-th element, but none that `offset` moves to another row."""
+    b, x, offset = c.b, c.x, c.b.const(c.offset, dt.int64)
     places = [
         b.reshape(arange(b, x, i), tuple(-1 if j == i else 1 for j in range(x.rank)))
         for i in range(x.rank)
     ]
     if x.rank > 2:
-        filled = b.equal(places[0], places[1])
-        for other in places[2:]:
+        filled = b.equal(places[0], places[-1] - offset)
+        for other in places[1:-1]:
             filled = b.logical_and(filled, b.equal(places[0], other))
     else:
         row, zero = places[0], b.const(0, dt.int64)
-        column = places[1] - b.const(c.offset, dt.int64)
+        column = places[1] - offset
         columns = as_list(b, sizes_of(b, x)[1])
         inside = b.logical_and(b.greater_equal(column, zero), b.less_than(column, columns))
         along = b.remainder(row * columns + column, columns + b.integers((1,)))

@@ -164,20 +164,20 @@ def _(c: OpCall, x: Series, y: Series) -> Series:
 
 
 def _ordered(name: str) -> Callable[[OpCall, Series, Series], Series]:
-    """The larger (smaller) one; in a tie the mean, beside NaN the other."""
+    """The larger (smaller) one; in a tie `x`, beside NaN the other."""
 
     def rule(c: OpCall, x: Series, y: Series) -> Series:
         b = c.b
         wins = b.logical_or(b(f"pd_op.{name}", c.x, c.y), b.isnan(c.y))
-        first = b.cast(wins, c.out.dtype) + b.cast(b.equal(c.x, c.y), c.out.dtype) * 0.5
+        first = b.cast(wins, c.out.dtype)
         second = 1 - first
         return [b.total([times(p, first), times(q, second)]) for p, q in zip(x, y, strict=True)]
 
     return rule
 
 
-jet("pd_op.fmax")(_ordered("greater_than"))
-jet("pd_op.fmin")(_ordered("less_than"))
+jet("pd_op.fmax")(_ordered("greater_equal"))
+jet("pd_op.fmin")(_ordered("less_equal"))
 
 
 @jet("pd_op.copysign")

@@ -82,7 +82,7 @@ def prior_box(b: Binding) -> Step:
     return step
 
 
-@kernel("linspace", dtypes=dt.FLOATS)
+@kernel("linspace", dtypes=dt.REAL)
 def linspace(b: Binding) -> Step:
     """Computed in float64 for integers and float64, else in float32."""
     dtype = b.output().dtype

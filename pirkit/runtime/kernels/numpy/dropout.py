@@ -128,7 +128,7 @@ def update_loss_scaling(b: Binding) -> Step:
 
 @kernel("kldiv_loss", dtypes=dt.FLOATS, widen=True)
 def kldiv_loss(b: Binding) -> Step:
-    """``label * (log(label) - x)``, zero where the label is."""
+    """``label * (log(label) - x)``, zero where the label is not above zero."""
     reduction, is_log = b.attrs["reduction"], b.attrs["log_target"]
     shape = b.input().shape
     count = b.input().numel if reduction == "mean" else (shape[0] if shape else 1)
@@ -140,11 +140,11 @@ def kldiv_loss(b: Binding) -> Step:
             np.subtract(label, x, goal)
             np.multiply(goal, np.exp(label), goal)
         else:
-            positive = ~(label <= 0)  # NaN as well
-            np.log(np.where(positive, label, label.dtype.type(1)), goal)
+            is_none = label <= 0
+            np.log(np.where(is_none, label.dtype.type(1), label), goal)
             np.subtract(goal, x, goal)
             np.multiply(goal, label, goal)
-            np.copyto(goal, 0, where=~positive)
+            np.copyto(goal, 0, where=is_none)
         if reduction != "none":
             total = goal.sum()
             out[...] = total if reduction == "sum" else total / total.dtype.type(count)

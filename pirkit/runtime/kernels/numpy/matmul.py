@@ -68,16 +68,23 @@ def dot(b: Binding) -> Step:
 
 @kernel("addmm", "baddbmm", dtypes=dt.FLOATS, widen=True, portable=True)
 def add_product(b: Binding) -> Step:
-    """The product is made in the result; what is added is scaled aside if it has a factor."""
+    """The product is made in the result; what is added is scaled aside if it has a factor.
+
+    A factor of 0 leaves its term out.
+    """
     xp = b.xp
     kind = b.dtype.np.type
     alpha, beta = kind(b.attrs["alpha"]), kind(b.attrs["beta"])
-    term = b.workspace(b.input(0).shape) if beta != 1 else None
+    term = b.workspace(b.input(0).shape) if beta not in (0, 1) else None
 
     def step(input: Array, x: Array, y: Array, out: Array) -> None:
-        xp.matmul(x, y, out)
-        if alpha != 1:
+        if alpha == 0:
+            out.fill(0)
+        else:
+            xp.matmul(x, y, out)
+        if alpha not in (0, 1):
             xp.multiply(out, alpha, out)
-        xp.add(out, input if term is None else xp.multiply(input, beta, term), out)
+        if beta != 0:
+            xp.add(out, input if term is None else xp.multiply(input, beta, term), out)
 
     return step
