@@ -44,9 +44,9 @@ class Results(Struct, frozen=True):
     """The tree of the tensors of a call, and what a program needs to know to keep it."""
 
     build: Callable[..., Any]
-    """From the tensors to the tree."""
+    """Makes the tree of some tensors."""
     listed: Callable[..., tuple[Any, ...]]
-    """To its containers, parents first."""
+    """Makes the same tree, and returns a tuple of its containers, parents first."""
     containers: Sequence[tuple[type[Any], int]]
     """Their classes and numbers of elements."""
     uses: Sequence[int]

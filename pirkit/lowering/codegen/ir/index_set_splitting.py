@@ -1,10 +1,10 @@
 """Splits the index set of a copy where a guard turns false, or a division leaves a remainder.
 
-Blocks that the last channels do not fill are read under a guard, and written back at quotients of
-an axis that the size of a block does not divide. Transposed operands of a concat are read at
-quotients of its axis, and selected. All of them gather lanes one by one. Over the indices whose
-blocks are full, or that are those of one operand, there is nothing of that, so that part is
-transposed in tiles.
+Where channels are stored in blocks and the last block is partial, the copy into blocks reads under
+a guard, and the copy back divides by a block size that does not divide the number of channels. A
+concat of transposed operands reads each of them under a guard and selects one. Such copies gather
+their lanes one by one. Over the indices of whole blocks, or of one operand of the concat, all
+guards are constant: this part has plain loads, and is transposed in tiles.
 """
 
 from __future__ import annotations
