@@ -20,6 +20,7 @@ from pirkit.lowering.codegen.ir.delinearize import (
     SplitLoops,
     affine_forms_of,
     delinearized,
+    fits,
 )
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
@@ -142,7 +143,8 @@ def _bounds(
             continue
         given = [found[a] for a in s.args]
         if s.primitive == "add":
-            found[s.name] = given[0][0] + given[1][0], given[0][1] + given[1][1]
+            total = given[0][0] + given[1][0], given[0][1] + given[1][1]
+            found |= {s.name: total} if fits(total, s.dtype) else {}
         elif s.primitive == "quotient" and given[1][0] == given[1][1] > 0:
             found[s.name] = given[0][0] // given[1][0], given[0][1] // given[1][0]
     return found
