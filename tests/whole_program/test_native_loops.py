@@ -126,6 +126,21 @@ def test_derivatives_keep_their_stacks_in_native_memory(function: Any) -> None:
             assert drift(found, array) is None
 
 
+@pytest.mark.parametrize("byte", [0, 1, 2, 128, 255])
+def test_a_condition_is_true_if_its_byte_is_not_zero(byte: int) -> None:
+    """In the driver, and where a loop is one function."""
+
+    def function(c: Any, x: Any) -> Any:
+        first = pirkit.cond(c, lambda v: v + 1.0, lambda v: v - 1.0, x)
+        step = lambda i, v: pirkit.cond(c, lambda w: w * 2.0, lambda w: w * 3.0, v)  # noqa: E731
+        return pirkit.fori_loop(0, 3, step, first)
+
+    condition = np.array(byte, np.uint8).view(np.bool_)
+    native(function, condition, X)
+    (found,) = results(function, condition, X, batch_lanes=True)
+    assert drift(found, (X + 1) * 8 if byte else (X - 1) * 27) is None
+
+
 def test_a_stack_grows_while_a_loop_runs() -> None:
     def function(x: Any) -> Any:
         return pirkit.fori_loop(0, 5000, lambda i, v: np.sin(v * 1.0001) + 0.1 * x, x).sum()

@@ -148,7 +148,7 @@ class Control(Struct, frozen=True):
 
 
 class Branch(Control, frozen=True):
-    """Continues at step ``target`` if its operand, a byte, is ``when``."""
+    """Continues at step ``target`` if its operand, a byte, is ``when``; any byte but 0 is true."""
 
     operand_bytes = 1
     target: int
