@@ -191,6 +191,7 @@ class Stacks:
 
     def __init__(self, addresses: Sequence[int]) -> None:
         self.words = [(ctypes.c_int64 * len(STACK)).from_address(a) for a in addresses]
+        self.places = (ctypes.c_size_t * max(len(addresses), 1))(*addresses)
         self.held: list[Array | None] = [None] * len(addresses)
 
     def clear(self) -> None:
