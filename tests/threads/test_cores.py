@@ -65,6 +65,15 @@ def test_a_run_that_fails_restores_it(two: BlasThreads) -> None:
     assert two.get() == 2
 
 
+def test_a_child_that_was_forked_in_a_run_limits_later_ones(two: BlasThreads) -> None:
+    with ONE_BLAS_THREAD:
+        ONE_BLAS_THREAD.after_fork()
+        assert two.get() == 2
+    with ONE_BLAS_THREAD:
+        assert two.get() == 1
+    assert two.get() == 2
+
+
 def test_limits_nest_and_belong_to_a_thread() -> None:
     whole = allowed_threads()
     other: list[int] = []

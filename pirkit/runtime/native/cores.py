@@ -85,7 +85,7 @@ class _OneBlasThread:
         if threads is None:
             return
         with self._lock:
-            self._runs -= 1
+            self._runs = max(self._runs - 1, 0)  # a child that was forked in a run has dropped it
             if not self._runs and self._before > 1:
                 threads.set(self._before)
 
