@@ -13,11 +13,7 @@ from msgspec import Struct
 from pirkit.diag.once import cached_property
 from pirkit.runtime.machine_costs import GIL_HOLD_NS
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.function import (
-    Control,
-    Stacks,
-    thread_share,
-)
+from pirkit.runtime.native.function import Control, Stacks, thread_share
 from pirkit.runtime.native.object_layout import array_slot, memory_layout_is_known
 from pirkit.runtime.native.program_data import (
     ProgramData,
@@ -27,11 +23,7 @@ from pirkit.runtime.native.program_data import (
     filled_memory,
     is_in_rows,
 )
-from pirkit.runtime.native.program_ir import (
-    HEADER,
-    RUN_FUNCTIONS,
-    WANTED,
-)
+from pirkit.runtime.native.program_ir import HEADER, RUN_FUNCTIONS, WANTED
 from pirkit.runtime.native.records_ir import ALL, DUE, PAUSED, RECORD, RUN_HEADER
 from pirkit.runtime.native.run_functions import (
     CALL,
