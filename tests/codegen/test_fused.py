@@ -26,7 +26,7 @@ from pirkit.index.extent import at, is_sized, names_of
 from pirkit.index.substitution import reads_of
 from pirkit.lowering import native_fused as lowering_native
 from pirkit.lowering.codegen.emit.compile import native_sequence
-from pirkit.lowering.codegen.ir.loopnest import Kernel, Store
+from pirkit.lowering.codegen.ir.loopnest import Constant, Kernel, Store
 from pirkit.lowering.codegen.lower.from_map_expr import ArrayNest, nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.explain_kernels import why_kernels
@@ -294,6 +294,25 @@ def test_whole_numbers_are_scaled_by_whole_numbers(after: bool) -> None:
     case.b("pir.shadow_output", case.op("cast", y, dtype=dt.float32), output_name="y")
     for kernel in kernels(fused(case.program, single=True)[0]):
         assert check(kernel, [np.arange(-100, 110).reshape(7, 30)])
+
+
+MANY = """
+pir.program @main(%x "x" : tensor<2147483648xi8>) {
+  %y = pd_op.abs(%x) : (tensor<2147483648xi8>) -> tensor<2147483648xi8>
+  %z = pd_op.argmax(%y) {axis = 0 : i64, keepdims = false, flatten = false,
+    dtype = #pir.dtype<int64>} : (tensor<2147483648xi8>) -> tensor<i64>
+  pir.shadow_output(%z) {output_name = "z"} : (tensor<i64>) -> ()
+}"""
+
+
+def test_places_among_as_many_elements_as_int32_counts() -> None:
+    """They are computed in int32, in which the number of elements is none."""
+    program = run_passes(Program(parsed(MANY), {}, "test"), "fuse")
+    (kernel,) = kernels(program.entry(None))
+    (nest,) = nests_of(kernel)
+    assert isinstance(nest, ArrayNest)
+    found = [s for s in nest.kernel.statements() if isinstance(s, Constant)]
+    assert [s.value for s in found if s.dtype is dt.int32] == [(1 << 31) - 1]
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin", "any", "all", "amax", "amin"])

@@ -137,3 +137,37 @@ def test_comparisons_read_what_stands_for_a_dropped_choice(name: str) -> None:
     x = np.random.default_rng(3).standard_normal((16, 16)).astype(np.float32)
     found, want = np.asarray(pirkit.jit(both)(x)), np.asarray(getattr(ops, name)(x))
     np.testing.assert_allclose(found, np.tile(want, (1, 2)), rtol=1e-5, atol=1e-6)
+
+
+WRAPPED = """
+pir.program @p(%x "x" : tensor<32x32xf32>, %y "y" : tensor<32x64xf32>) {{
+  %i = pd_op.arange() {{start = 0.0 : f64, end = 64.0 : f64, step = 1.0 : f64,
+    dtype = #pir.dtype<int32>}} : () -> tensor<64xi32>
+  %k = pd_op.full() {{shape = array<i64: 1>, value = {number}.0 : f64,
+    dtype = #pir.dtype<int32>}} : () -> tensor<1xi32>
+  %z = pd_op.full() {{shape = array<i64: 1>, value = 0.0 : f64,
+    dtype = #pir.dtype<int32>}} : () -> tensor<1xi32>
+  %s = pd_op.{op}(%i, %k) : (tensor<64xi32>, tensor<1xi32>) -> tensor<64xi32>
+  %c = pd_op.less_than(%s, %z) : (tensor<64xi32>, tensor<1xi32>) -> tensor<64xi1>
+  %t = pd_op.transpose(%x) {{perm = array<i32: 1, 0>}} : (tensor<32x32xf32>) -> tensor<32x32xf32>
+  %l = pir.combine(%t, %t) : (tensor<32x32xf32>, tensor<32x32xf32>)
+    -> !pir.vec<tensor<32x32xf32>, tensor<32x32xf32>>
+  %w = pd_op.concat(%l) {{axis = 1 : i32}}
+    : (!pir.vec<tensor<32x32xf32>, tensor<32x32xf32>>) -> tensor<32x64xf32>
+  %r = pd_op.where(%c, %w, %y)
+    : (tensor<64xi1>, tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+  pir.shadow_output(%r) {{output_name = "r"}} : (tensor<32x64xf32>) -> ()
+}}
+"""
+
+
+@pytest.mark.parametrize(("op", "number"), [("add", 2**31 - 40), ("multiply", 10**8)])
+def test_numbers_of_the_program_wrap_around(op: str, number: int) -> None:
+    """A comparison of them is no guard that holds or fails everywhere."""
+    program = pirkit.run_passes(pirkit.loads(WRAPPED.format(op=op, number=number)), "fuse")
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(shape, np.float32) for shape in ((32, 32), (32, 64)))
+    with np.errstate(over="ignore"):
+        wrapped = getattr(np, op)(np.arange(64, dtype=np.int32), np.int32(number))
+    want = np.where(wrapped < 0, np.concatenate([x.T, x.T], 1), y)
+    np.testing.assert_array_equal(pirkit.compile(program)(x=x, y=y)["r"], want)

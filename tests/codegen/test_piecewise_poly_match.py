@@ -11,6 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from pirkit.lowering.codegen.emit.compile import compile_kernel
+from pirkit.lowering.codegen.emit.generate import stages_of
+from pirkit.lowering.codegen.interpret import Evaluation
+from pirkit.lowering.codegen.interpret_loops import run_loops
+from pirkit.lowering.codegen.ir.loop_tree import statements
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
     Constant,
@@ -242,3 +246,28 @@ def test_values_of_tanh_of_softplus(dtype: DType, bits: int) -> None:
     np.testing.assert_array_equal(
         apply("tanh_of_softplus", dtype, ends, bits=bits), [1, 0, np.nan, 1, 0]
     )
+
+
+@pytest.mark.parametrize(
+    ("function", "inner", "primitive"), [*FOUND, ("tanh", softplus, "tanh_of_softplus")]
+)
+def test_the_interpreter_of_loops_knows_them(
+    function: str, inner: Callable[[Lines, str], str], primitive: str
+) -> None:
+    """To find the rewrite that makes numbers wrong, it runs the loops after each."""
+    b = Lines()
+    y = b.emit_void(function, inner(b, "x"))
+    b.body = [
+        replace(s, dtype=dt.bool_) if getattr(s, "primitive", "") == "greater_than" else s
+        for s in b.body
+    ]
+    kernel = b.kernel(40, y)
+    (loops, *others) = stages_of(kernel, WIDE)
+    assert primitive in [s.primitive for s in statements(loops.nest.body) if isinstance(s, Compute)]
+    x = np.linspace(-4, 4, 40, dtype=np.float32)
+    buffers = [x, np.empty_like(x)]
+    Evaluation(kernel, buffers).run()
+    for stage in (loops, *others):
+        found = np.empty_like(x)
+        run_loops(stage.nest, [x, found])
+        np.testing.assert_allclose(found, buffers[1], rtol=1e-5, atol=1e-6)

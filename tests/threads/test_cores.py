@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from pirkit.runtime.native.cores import (
     allowed_threads,
     at_most,
     blas_threads,
+    limit_all,
 )
 
 
@@ -63,6 +65,15 @@ def test_a_run_that_fails_restores_it(two: BlasThreads) -> None:
     assert two.get() == 2
 
 
+def test_a_child_that_was_forked_in_a_run_limits_later_ones(two: BlasThreads) -> None:
+    with ONE_BLAS_THREAD:
+        ONE_BLAS_THREAD.after_fork()
+        assert two.get() == 2
+    with ONE_BLAS_THREAD:
+        assert two.get() == 1
+    assert two.get() == 2
+
+
 def test_limits_nest_and_belong_to_a_thread() -> None:
     whole = allowed_threads()
     other: list[int] = []
@@ -72,6 +83,20 @@ def test_limits_nest_and_belong_to_a_thread() -> None:
         thread.start()
         thread.join()
     assert allowed_threads() == other[0] == whole
+
+
+def test_a_setting_limits_threads_that_have_run_before() -> None:
+    def has_run() -> None:
+        with at_most(None), at_most(4):
+            pass
+
+    with ThreadPoolExecutor(1) as other:
+        other.submit(has_run).result()
+        try:
+            limit_all(2)
+            assert other.submit(allowed_threads).result() == 2
+        finally:
+            limit_all(None)
 
 
 ALONE = """

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pirkit
+from pirkit import ops
 from pirkit.lowering.codegen.emit import loop_function
 from pirkit.lowering.whole_program import segments
 from pirkit.runtime.executor import Executable
@@ -22,6 +23,7 @@ from pirkit.runtime.native.compile_stats import COMPILE_STATS
 from pirkit.runtime.native.function import Branch, Reserve
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.program_json import pack_program, unpack_program
+from pirkit.runtime.native.program_session import Session
 from tests.tolerance import drift
 
 Array = np.ndarray[Any, Any]
@@ -124,6 +126,21 @@ def test_derivatives_keep_their_stacks_in_native_memory(function: Any) -> None:
         wanted = results(derivative, X, pipeline="taylor,expand-gradients")
         for found, array in zip(results(derivative, X, batch_lanes=True), wanted, strict=True):
             assert drift(found, array) is None
+
+
+@pytest.mark.parametrize("byte", [0, 1, 2, 128, 255])
+def test_a_condition_is_true_if_its_byte_is_not_zero(byte: int) -> None:
+    """In the driver, and where a loop is one function."""
+
+    def function(c: Any, x: Any) -> Any:
+        first = pirkit.cond(c, lambda v: v + 1.0, lambda v: v - 1.0, x)
+        step = lambda i, v: pirkit.cond(c, lambda w: w * 2.0, lambda w: w * 3.0, v)  # noqa: E731
+        return pirkit.fori_loop(0, 3, step, first)
+
+    condition = np.array(byte, np.uint8).view(np.bool_)
+    native(function, condition, X)
+    (found,) = results(function, condition, X, batch_lanes=True)
+    assert drift(found, (X + 1) * 8 if byte else (X - 1) * 27) is None
 
 
 def test_a_stack_grows_while_a_loop_runs() -> None:
@@ -243,6 +260,47 @@ def test_a_loop_is_interrupted_and_runs_again() -> None:
         step(X, np.int64(1 << 40))
     timer.join()
     np.testing.assert_array_equal(np.asarray(step(X, few)), X + 3)
+
+
+def test_an_interrupt_leaves_nothing_on_the_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may come after native code has paused, and before Python goes on."""
+
+    def interrupted(session: Session) -> None:
+        session.stacks.enlarge()
+        session._run(session.header_address)
+        raise KeyboardInterrupt
+
+    def function(x: Any) -> Any:
+        return pirkit.fori_loop(0, 5000, lambda i, v: np.sin(v * 1.0001) + 0.1 * x, x).sum()
+
+    program = native(pirkit.grad(function), X)
+    program.free.append(session := program.session())
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "_go_on", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            program(X)
+    assert any(used for _, used, *_ in session.stacks.words)
+    (found,) = program(X)
+    assert not any(used for _, used, *_ in session.stacks.words)
+    wanted = results(pirkit.grad(function), X, pipeline="taylor,expand-gradients")
+    assert drift(found, wanted[0]) is None
+
+
+def test_an_interrupt_leaves_no_broken_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may come after native code has set a flag, and before Python looks at it."""
+
+    def interrupted(session: Session) -> None:
+        raise KeyboardInterrupt
+
+    def function(x: Any, at: Any) -> Any:
+        return ops.gather(x, at) * 2.0
+
+    program = native(function, X, np.arange(6))
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "refuse", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            program(X, np.full(6, 6))
+    np.testing.assert_array_equal(program(X, np.arange(6)[::-1].copy())[0], X[::-1] * 2)
 
 
 def test_threads_run_one_loop_at_once() -> None:

@@ -33,6 +33,10 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Statement,
     Store,
 )
+from pirkit.lowering.codegen.ir.piecewise_poly_match import (
+    COMPOSITE_FUNCTIONS,
+    CompositeFunction,
+)
 from pirkit.lowering.codegen.ir.tiled_nest import TileAccess, TiledNest, TilePhase
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
 from pirkit.lowering.codegen.lower.statement_nest import ArrayNest
@@ -49,6 +53,10 @@ def _erf(x: Array) -> Array:
 
 def _rsqrt(x: Array) -> Array:
     return 1 / np.sqrt(x)
+
+
+def _tanh_of_softplus(x: Array) -> Array:
+    return np.tanh(np.logaddexp(0, x))
 
 
 def _sigmoid(x: Array) -> Array:
@@ -97,7 +105,15 @@ FUNCTIONS: Final[dict[str, Any]] = {
     "threefry": partial(threefry, word=0), "threefry_second": partial(threefry, word=1),
     "bitwise_xor": np.bitwise_xor, "bitwise_not": np.invert, "isnan": np.isnan,
     "isinf": np.isinf, "isfinite": np.isfinite, "where": np.where,
+    "tanh_of_softplus": _tanh_of_softplus,
 }  # fmt: skip
+
+
+def _composite(of: CompositeFunction, x: Array) -> Array:
+    return FUNCTIONS[of.function](sum(c * x**power for power, c in of.inner.items()))
+
+
+FUNCTIONS.update({c.primitive: partial(_composite, c) for c in COMPOSITE_FUNCTIONS})
 
 _FOLDS: Final[dict[str, Any]] = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
 COMBINE: Final[dict[str, Any]] = {

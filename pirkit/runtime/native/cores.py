@@ -85,7 +85,7 @@ class _OneBlasThread:
         if threads is None:
             return
         with self._lock:
-            self._runs -= 1
+            self._runs = max(self._runs - 1, 0)  # a child that was forked in a run has dropped it
             if not self._runs and self._before > 1:
                 threads.set(self._before)
 
@@ -119,7 +119,9 @@ def allowed_threads() -> int:
 
 
 def limit_all(threads: int | None) -> None:
-    """Limit the threads of native code in all threads that have no limit now; None for no limit."""
+    """Limit the threads of native code in this thread and in all others, except inside of their
+    `at_most`; None for no limit.
+    """
     _Allowed.threads = MAX_WORKERS + 1 if threads is None else threads
     vars(_ALLOWED).pop("threads", None)
 
@@ -131,9 +133,14 @@ class at_most:
         self._threads = threads
 
     def __enter__(self) -> None:
-        self._before = _ALLOWED.threads
         if self._threads is not None:
-            _ALLOWED.threads = min(self._before, self._threads)
+            self._before: int | None = vars(_ALLOWED).get("threads")
+            _ALLOWED.threads = min(_ALLOWED.threads, self._threads)
 
     def __exit__(self, *_: object) -> None:
-        _ALLOWED.threads = self._before
+        if self._threads is None:
+            return
+        if self._before is None:  # from here on the limit of `limit_all` holds again
+            vars(_ALLOWED).pop("threads", None)
+        else:
+            _ALLOWED.threads = self._before

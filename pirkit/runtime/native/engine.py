@@ -31,11 +31,11 @@ class Library(Struct, frozen=True):
 
 
 LINKED_BY_ONE: Final = 16
-"""Libraries of one linker. A linker keeps 10 KB of each that it linked, of unloaded ones too, until
-it goes itself, with the last library that it linked; making one takes 0.5 ms."""
+"""How many libraries one linker links. It keeps 10 KB for each of them, also for unloaded ones,
+until the last of them is unloaded, which frees the linker too; making a linker takes 0.5 ms."""
 
 _linkers: list[Any] = []
-"""The linker that has some of its libraries to link, once for each of them."""
+"""The present linker, once for each library that it may still link."""
 
 
 def _linker() -> Any:

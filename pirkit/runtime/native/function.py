@@ -148,7 +148,7 @@ class Control(Struct, frozen=True):
 
 
 class Branch(Control, frozen=True):
-    """Continues at step ``target`` if its operand, a byte, is ``when``."""
+    """Continues at step ``target`` if its operand, a byte, is ``when``; any byte but 0 is true."""
 
     operand_bytes = 1
     target: int
@@ -191,6 +191,7 @@ class Stacks:
 
     def __init__(self, addresses: Sequence[int]) -> None:
         self.words = [(ctypes.c_int64 * len(STACK)).from_address(a) for a in addresses]
+        self.places = (ctypes.c_size_t * max(len(addresses), 1))(*addresses)
         self.held: list[Array | None] = [None] * len(addresses)
 
     def clear(self) -> None:

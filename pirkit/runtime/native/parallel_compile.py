@@ -141,7 +141,8 @@ class _WorkQueue:
 
 
 WORTH_S: Final = 0.2
-"""CPU seconds of a compilation from which on this pays: mapping the pages again takes 3 ms."""
+"""CPU seconds of a compilation from which `release_llvm_pages` pays: mapping the pages again takes
+3 ms."""
 
 _LIBRARY: Final = "libllvmlite"
 

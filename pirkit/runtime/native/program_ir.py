@@ -43,7 +43,7 @@ TENSOR_FUNCTIONS: Final = ("pirkit_program_tensors", "pirkit_program_tree")
 _OWN_WORDS: Final = (
     "items", "inputs", "wanted", "number", "patches", "patched", "array", "tensor", "slot", "spans",
     "meta_slot", "recipes", "made", "brief", "turn", "keeps", "buffer_slot", "weak_slot", "none",
-    "new_array", "goes_on", *PYTHON, *WORDS,
+    "new_array", "goes_on", "flags", "flagged", "stacks", "stacked", *PYTHON, *WORDS,
 )  # fmt: skip
 HEADER: Final = RUN_HEADER | {name: k for k, name in enumerate(_OWN_WORDS, len(RUN_HEADER))}
 """Words of the header of a program, after those of `RUN_HEADER`.
@@ -53,7 +53,8 @@ of a tuple are ``items`` bytes after its start. ``wanted`` is the expected type 
 ``patches`` are ``patched`` pairs of a location in an argument block and the number of the array
 whose address goes there; ``array`` is ``np.ndarray``. ``tensor`` is `DenseTensor`, whose array lies
 ``slot`` bytes after the start of the object; 0 where that is not known. ``spans`` has room for the
-first address and the end of each array.
+first address and the end of each array. ``flags`` is the address of all assertion flags, ``stacks``
+that of the addresses of all stacks; ``flagged`` and ``stacked`` are their numbers.
 
 For `pirkit_program_tensors` alone: ``meta_slot``, ``buffer_slot`` and ``weak_slot`` are where the
 other fields of a tensor lie; ``recipes`` tell how each result is made, ``made`` has room for the
@@ -108,9 +109,15 @@ def operand(header: Header, given: ptr, made: ptr, k: i64) -> ptr:
 
 # Write the addresses of operands into the argument blocks. Returns 0, or 1 + the number of
 # the first array that does not fit; then nothing is written. A run begins with the first record,
-# also where an interrupt ended the last one before Python could handle it.
+# with no flag set and with empty stacks, also where an interrupt ended the last one before Python
+# could handle it.
 def place(header: Header, given: ptr, made: ptr) -> i64:
     header.resume = 0
+    for f in range(flagged):
+        i8[flags, f] = 0
+    for s in range(stacked):
+        stack: Stack = ptr[stacks, s]
+        stack.used = 0
     for k in range(number):
         if not fits(operand(header, given, made, k), array, wanted + k * WANTED_BYTES):
             return k + 1
@@ -153,7 +160,8 @@ def pirkit_program_into(header: Header, inputs_tuple: ptr, results_tuple: ptr) -
 """
 
 _STRUCTS: Final = RUN_STRUCTS | TENSOR_STRUCTS | TREE_STRUCTS | {
-    "Header": words(HEADER, {*RUN_POINTERS, *POINTERS, *TREE_POINTERS}), "Array": ARRAY,
+    "Header": words(HEADER, {*RUN_POINTERS, *POINTERS, *TREE_POINTERS, "flags", "stacks"}),
+    "Array": ARRAY,
     "Wanted": words(WANTED, {"dtype"}), "Patch": PATCH,
     "Span": words(("first", "end"), {"first", "end"}),
 }  # fmt: skip

@@ -13,11 +13,7 @@ from msgspec import Struct
 from pirkit.diag.once import cached_property
 from pirkit.runtime.machine_costs import GIL_HOLD_NS
 from pirkit.runtime.meta import TensorMeta
-from pirkit.runtime.native.function import (
-    Control,
-    Stacks,
-    thread_share,
-)
+from pirkit.runtime.native.function import Control, Stacks, thread_share
 from pirkit.runtime.native.object_layout import array_slot, memory_layout_is_known
 from pirkit.runtime.native.program_data import (
     ProgramData,
@@ -27,12 +23,8 @@ from pirkit.runtime.native.program_data import (
     filled_memory,
     is_in_rows,
 )
-from pirkit.runtime.native.program_ir import (
-    HEADER,
-    RUN_FUNCTIONS,
-    WANTED,
-)
-from pirkit.runtime.native.records_ir import DUE, PAUSED, RECORD, RUN_HEADER
+from pirkit.runtime.native.program_ir import HEADER, RUN_FUNCTIONS, WANTED
+from pirkit.runtime.native.records_ir import ALL, DUE, PAUSED, RECORD, RUN_HEADER
 from pirkit.runtime.native.run_functions import (
     CALL,
     CALL_BRIEF,
@@ -128,13 +120,14 @@ class Session:
     def _fill_header(self, steps: int, patches: int) -> None:
         addresses = {
             "records": self.records, "wanted": self.expected,
-            "spans": self.spans, "patches": self.patches,
+            "spans": self.spans, "patches": self.patches, "stacks": self.stacks.places,
         }  # fmt: skip
         numbers = {
             "count": steps, "items": tuple.__basicsize__, "inputs": self.inputs,
             "number": len(self.places), "patched": patches, "array": id(np.ndarray),
             "tensor": id(DenseTensor) if array_slot() else 0, "slot": array_slot(),
-            "fuel": fuel(self.program.work),
+            "fuel": fuel(self.program.work), "flags": address_of(self.flags),
+            "flagged": len(self.flags), "stacked": len(self.stacks.words),
         }  # fmt: skip
         known = {name: ctypes.addressof(memory) for name, memory in addresses.items()} | numbers
         for name, word in known.items():
@@ -295,20 +288,23 @@ class Session:
 
     def _go_on(self) -> None:
         """Run to the end after a pause."""
-        self.stacks.enlarge()
-        self.run_all()
+        self.run_all(PAUSED)
 
-    def run_all(self) -> None:
-        """Run the records of the header to the end."""
+    def run_all(self, state: int = ALL) -> None:
+        """Run the records of the header to the end; ``state`` is why a run of them paused."""
         try:
-            while (state := self._run(self.header_address)) >= PAUSED:
+            while True:
                 if state == DUE:
                     self.calls[self.header[_RESUME] - 1]()
-                else:  # signals are handled in between
+                elif state == PAUSED:  # signals are handled in between
                     self.stacks.enlarge()
+                state = self._run(self.header_address)
+                if state < PAUSED:
+                    return
         except BaseException:
             self._set("resume", 0)
             self.stacks.clear()
+            self.flags[...] = 0
             raise
 
     def array(self, number: int, meta: TensorMeta) -> Array:

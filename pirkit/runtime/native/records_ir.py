@@ -2,9 +2,10 @@
 
 A record is a native function with its argument block, how threads share its work, and its assertion
 flags. After a record that set a flag, no other one runs. A record without a function is a branch,
-which continues at the record ``blocks`` if the byte that its first argument points to equals
-``chunk``; or it reserves ``blocks`` bytes on the stack that this argument points to, if ``chunk``
-is `RESERVES`; or Python calls a library, if ``chunk`` is `CALLS_LIBRARY`.
+which continues at the record ``blocks`` if the bool that its first argument points to is ``chunk``;
+or it reserves ``blocks`` bytes on the stack that this argument points to, if ``chunk`` is
+`RESERVES`; or Python calls a library, if ``chunk`` is `CALLS_LIBRARY`. As in numpy, any byte but 0
+is true.
 
 The loop pauses every ``fuel`` branches backwards, so that Python can handle signals, where a
 stack is full, so that Python can enlarge it, and for calls of libraries. The next call goes on from
@@ -72,7 +73,7 @@ def pirkit_program_run(header: Header) -> i64:
                 header.resume = k + 1
                 return DUE
             else:
-                condition = i64(i8[ptr[record.arguments]])
+                condition = 1 if i8[ptr[record.arguments]] != 0 else 0
                 to = record.blocks if condition == record.chunk else k + 1
                 if to <= k:
                     left = left - 1

@@ -50,7 +50,7 @@ def step_times(
     while number < len(program.steps):
         function = program.steps[number].function
         if isinstance(function, Branch):
-            taken = _condition(session, number) == function.when
+            taken = bool(_condition(session, number)) is function.when
             number = function.target if taken else number + 1
             continue
         before, times = found[number]

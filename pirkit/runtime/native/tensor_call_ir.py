@@ -36,8 +36,8 @@ PYTHON: Final = {
 """Functions of Python's C API whose addresses are in the header of a program."""
 
 KEPT: Final = 3
-"""Results of earlier calls that are kept for each result: what a training step got and gives, and
-one more, as a variable holds the last result until it is assigned."""
+"""How many tensors of earlier calls are kept for each result: a training step takes one and gives
+another, and the variable that gets it holds a third one until it is assigned."""
 
 RECIPE: Final = ("maker", "dtype", "rank", "extents", "meta", "kept")
 """Words that tell how a result is made: by calling ``maker``, or as an array of numpy where that is

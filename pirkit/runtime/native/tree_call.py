@@ -36,7 +36,7 @@ class Arguments(Struct, frozen=True):
 
     positional: int
     names: tuple[str, ...]
-    """Of those by name, in order: the same strings."""
+    """Those of keyword arguments, in order; a call has to pass the same string objects."""
     steps: Sequence[Step]
 
 
@@ -44,9 +44,9 @@ class Results(Struct, frozen=True):
     """The tree of the tensors of a call, and what a program needs to know to keep it."""
 
     build: Callable[..., Any]
-    """From the tensors to the tree."""
+    """Makes the tree of some tensors."""
     listed: Callable[..., tuple[Any, ...]]
-    """To its containers, parents first."""
+    """Makes the same tree, and returns a tuple of its containers, parents first."""
     containers: Sequence[tuple[type[Any], int]]
     """Their classes and numbers of elements."""
     uses: Sequence[int]
@@ -142,7 +142,10 @@ def _layout_of(kind: type[Any]) -> np.dtype[Any] | None:
 
 
 def _kept(header: Any, metas: Sequence[TensorMeta], results: Results) -> tuple[Any, ...]:
-    """Let native code keep trees of results; what it needs. Nothing where that cannot be."""
+    """Let native code keep trees of results, and return what has to live as long as it does.
+
+    An empty tuple where native code cannot keep them.
+    """
     classes = {kind for kind, _ in results.containers}
     can = all(map(is_small, metas)) and all(results.uses) and classes <= KINDS.keys()
     is_empty_tuple = (tuple, 0) in results.containers  # Python has only one empty tuple

@@ -52,7 +52,10 @@ def lane_count(kernel: Kernel, axis: int, target: Target) -> int:
 
 
 def lanes_for(extent: int) -> int:
-    """Lanes that few elements need: CPUs forward no masked store to the loads that follow it."""
+    """The fewest lanes that hold ``extent`` elements.
+
+    Wider vectors would be stored under a mask, and CPUs forward no masked store to later loads.
+    """
     return max(2, 1 << (extent - 1).bit_length())
 
 

@@ -42,7 +42,7 @@ class LoopBody(Struct, frozen=True):
     """The body of a loop, over operands that do not overlap, by number.
 
     The target of a `Branch` is the number of a step, or of the end; its operand is a byte. The body
-    runs, and runs again while the byte ``condition`` is 1. ``pushed`` are the bytes that one
+    runs, and runs again while the byte ``condition`` is not 0. ``pushed`` are the bytes that one
     iteration pushes on a stack, by the operand that is the stack.
     """
 
@@ -123,7 +123,7 @@ def _define_loop(
     for number, (function, operands) in enumerate(body.steps):
         if isinstance(function, Branch):
             byte = b.load(Type("i8"), places[operands[0]], 1)
-            taken = b.compare("eq", byte, int(function.when))
+            taken = b.compare("ne" if function.when else "eq", byte, 0)
             b.emit_void(f"br {taken}, label %s{function.target}, label %s{number + 1}")
         else:
             run = f"{arguments[number]}, i64 %slot, i64 0, i64 {blocks[number]}"
@@ -131,7 +131,7 @@ def _define_loop(
             b.emit_void(f"br label %s{number + 1}")
         b.begin(f"s{number + 1}")
     b.emit_void("%next = sub i64 %left, 1")
-    goes_on = b.compare("eq", b.load(Type("i8"), places[body.condition], 1), 1)
+    goes_on = b.compare("ne", b.load(Type("i8"), places[body.condition], 1), 0)
     goes_on = b.op("and", goes_on, b.compare("sgt", Value("%next", I64), 0))
     for stack, nbytes in body.pushed:
         used, capacity = (

@@ -36,10 +36,10 @@ class Memory(Struct, frozen=True):
     """The elements of an operand at a vector of iterations.
 
     ``step`` is the distance of neighboring lanes in bytes; 0 is one element for all lanes, and a
-    register is a distance that is known at run time. With
-    ``stream`` stores are non-temporal and must be aligned. With ``padded`` there is memory for
-    whole vectors, so that accesses need no mask. ``lanes`` are the offsets of the lanes in bytes in
-    place of a step; a lane without one is not loaded, and 0.
+    `Value` is a distance that is known at run time. With ``stream`` stores are non-temporal and
+    must be aligned. With ``padded`` there is memory for whole vectors, so that accesses need no
+    mask. ``lanes`` are the offsets of the lanes in bytes in place of a step; a lane without one is
+    not loaded, and its value is 0.
     """
 
     address: Value

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, pairwise
 from typing import Final
 
+import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -144,7 +145,10 @@ def _loops(kernel: Kernel) -> SplitLoops | None:
 
 
 def affine_forms_of(kernel: Kernel, loops: SplitLoops) -> dict[str, AffineIndex]:
-    """The integer values that are affine in the new loops."""
+    """The integer values that are affine in the new loops.
+
+    Numbers of a program, such as those of `arange`, may wrap around: these are not affine.
+    """
     affine_forms: dict[str, AffineIndex] = {}
     for s in kernel.statements():
         match s:
@@ -157,11 +161,17 @@ def affine_forms_of(kernel: Kernel, loops: SplitLoops) -> dict[str, AffineIndex]
             case Compute(name, primitive, args, dtype) if dtype in (dt.int32, dt.int64):
                 known = [affine_forms[a] for a in args if a in affine_forms]
                 found = _computed(primitive, known, loops) if len(known) == len(args) else None
-                if found is not None:
+                if found is not None and fits(loops.bounds(found), dtype):
                     affine_forms[name] = found
             case _:
                 continue
     return affine_forms
+
+
+def fits(bounds: tuple[int, int], dtype: DType) -> bool:
+    """Whether no number between the bounds wraps around in an integer type."""
+    limits = np.iinfo(dtype.np)
+    return limits.min <= bounds[0] and bounds[1] <= limits.max
 
 
 def _computed(primitive: str, args: Sequence[AffineIndex], loops: SplitLoops) -> AffineIndex | None:

@@ -1,10 +1,10 @@
 """Splits the index set of a copy where a guard turns false, or a division leaves a remainder.
 
-Blocks that the last channels do not fill are read under a guard, and written back at quotients of
-an axis that the size of a block does not divide. Transposed operands of a concat are read at
-quotients of its axis, and selected. All of them gather lanes one by one. Over the indices whose
-blocks are full, or that are those of one operand, there is nothing of that, so that part is
-transposed in tiles.
+Where channels are stored in blocks and the last block is partial, the copy into blocks reads under
+a guard, and the copy back divides by a block size that does not divide the number of channels. A
+concat of transposed operands reads each of them under a guard and selects one. Such copies gather
+their lanes one by one. Over the indices of whole blocks, or of one operand of the concat, all
+guards are constant: this part has plain loads, and is transposed in tiles.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pirkit.lowering.codegen.ir.delinearize import (
     SplitLoops,
     affine_forms_of,
     delinearized,
+    fits,
 )
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
@@ -142,7 +143,8 @@ def _bounds(
             continue
         given = [found[a] for a in s.args]
         if s.primitive == "add":
-            found[s.name] = given[0][0] + given[1][0], given[0][1] + given[1][1]
+            total = given[0][0] + given[1][0], given[0][1] + given[1][1]
+            found |= {s.name: total} if fits(total, s.dtype) else {}
         elif s.primitive == "quotient" and given[1][0] == given[1][1] > 0:
             found[s.name] = given[0][0] // given[1][0], given[0][1] // given[1][0]
     return found

@@ -329,9 +329,10 @@ def stream(nest: Nest, var: str, lane_axis: int, lanes: int) -> Nest:
 
 
 def accumulate_in_blocks(nest: Nest, axes: int, size: int, lanes: int) -> Nest:
-    """Run blocks of ``size`` iterations of the last outer ``axes`` in order, threads share blocks.
+    """Divide the iterations of the last outer ``axes`` into blocks of ``size`` for the threads.
 
-    Each block begins with the identity in the memory that it accumulates into.
+    A block runs its iterations in order, and begins with the identity in the memory that it
+    accumulates into.
     """
     rank = nest.rank
     shared = tuple(range(rank - axes, rank))

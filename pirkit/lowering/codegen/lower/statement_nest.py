@@ -262,7 +262,8 @@ class StatementNestBuilder:
         hit = lines.compute("equal", [again, extremum], dt.bool_)
         indexing = self.indexing(number, lines)
         here, counted = indexing.number(flat(space(extents, "r"), extents), None)
-        nowhere = lines.constant(prod(extents), counted)
+        # No result, as some element is the extremum; one place more need not fit `counted`.
+        nowhere = lines.constant(prod(extents) - 1, counted)
         first = self.reduce(lines, "min", lines.compute("where", [hit, here, nowhere], counted))
         return self.phase_builders[-1].after.cast(first, counted, want)
 
