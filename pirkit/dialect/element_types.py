@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Final
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.kinds import DATA_MOVEMENT
@@ -25,11 +26,16 @@ from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 
 Dtypes = tuple[DType, ...]
 
+_OWN: Final = ("pir", "builtin", "cf")
+"""Dialects whose ops take tensors of any element type."""
+
 
 def check_element_types(definition: OpDef, tensors: Sequence[Meta | None]) -> None:
     """Raise ConstraintError for a tensor whose element type the op does not take."""
-    if not definition.dtypes or definition.dialect != "pd_op" or not tensors:
+    if not definition.dtypes or definition.dialect in _OWN or not tensors:
         return
+    if definition.dialect != "pd_op":  # what a plug-in's further operands hold, only its rules say
+        tensors = tensors[:1]
     first = next(iter(_dtypes(tensors[0])), None)
     admitted = _admitted(definition, first is not None and first.is_complex)
     named: dict[DType, str] = {}

@@ -177,7 +177,10 @@ _ORIGINS: Final[dict[str, Origin]] = {}
 
 
 def op(cls: type) -> OpDef:
-    """Declare an op. Raises ValueError at import for a second declaration of the same name."""
+    """Declare an op.
+
+    Raises ValueError at import for a second declaration of the same name and for unknown fields.
+    """
     optional = (
         "dtypes",
         "operand_dtypes",
@@ -196,6 +199,11 @@ def op(cls: type) -> OpDef:
         "pure_form",
         "host_name",
     )
+    fields = ("name", "signature", "kind", "traits", *optional)
+    for wrong in (k for k in vars(cls) if not k.startswith("__") and k not in fields):
+        near = difflib.get_close_matches(wrong, fields, n=1)
+        hint = f": did you mean `{near[0]}`?" if near else f"; it may have {', '.join(fields)}"
+        raise ValueError(f"an op has no field `{wrong}`{hint}")
     data = {k: getattr(cls, k) for k in optional if hasattr(cls, k)}
     family_kind = getattr(sys.modules[cls.__module__], "KIND", UNSTATED)
     record: Any = cls
@@ -280,6 +288,13 @@ def find(name: str) -> OpDef | None:
         load_plugins()
         definition = OPS.get(name)
     return definition
+
+
+def dialect_names() -> frozenset[str]:
+    """The dialects of all ops, those of plug-ins too."""
+    load_plugins()
+    own = ("builtin", "cf", "map_expr", "pd_op", "pir")
+    return frozenset({name.partition(".")[0] for name in OPS}.union(own))
 
 
 def has_trait(name: str, trait: str) -> bool:

@@ -24,7 +24,7 @@ from pirkit.diag.span import Span
 from pirkit.dialect.attrs import ATTRIBUTES
 from pirkit.dialect.map_expr.affine import IndexParser
 from pirkit.dialect.map_expr.kernel_ops import OPERATIONS
-from pirkit.dialect.opdef import all_ops, lookup
+from pirkit.dialect.opdef import all_ops, dialect_names, lookup
 from pirkit.dialect.operation import ProgramOp, class_named, class_of
 from pirkit.dialect.parse_advice import explained
 from pirkit.dialect.parser_limits import depth_of, guard
@@ -55,7 +55,10 @@ while parsed, but spelled out when printed, compared or hashed."""
 _FRAMES: Final = ("builtin.module", "module", "pir.program")
 """The enclosing operations of programs, which are not ops of the table."""
 
-_OWN_DIALECTS: Final = "programs are written in the dialects `pir` and `pd_op`"
+_OWN_DIALECTS: Final = (
+    "programs are written in the dialects `pir` and `pd_op`, and in those of plug-ins that are"
+    " installed, or read by `--load FILE.py`"
+)
 
 _FOREIGN: Final = {
     **dict.fromkeys(
@@ -345,7 +348,7 @@ class _Parser(Parser):
             near = get_close_matches(name, _FRAMES, n=1, cutoff=0.85)
             if near:
                 error.help = f"did you mean `{near[0]}`?"
-            elif "." in name and name.partition(".")[0] not in ("pir", "pd_op", "map_expr"):
+            elif "." in name and name.partition(".")[0] not in dialect_names():
                 error.code = "PK0404"
                 dialect = name.partition(".")[0]
                 error.message = f"unknown dialect `{dialect}`"

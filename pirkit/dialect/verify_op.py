@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import NoReturn, cast
+from typing import Final, NoReturn, cast
 
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -75,6 +75,10 @@ def _has_attribute(op: PirOp, name: str) -> bool:
     return slot.kind is not None and slot.default is not REQUIRED
 
 
+_READ: Final = ("stop_gradient", "persistable")
+"""Discardable attributes that passes read."""
+
+
 def _check_attributes(op: PirOp, definition: OpDef) -> None:
     kinds = definition.attr_kinds
     for name, value in op.properties.items():
@@ -84,15 +88,12 @@ def _check_attributes(op: PirOp, definition: OpDef) -> None:
         if kind is None:
             _unknown_attribute(op, name)
         if not KINDS[kind].accepts(value):
-            fail(
-                op,
-                "PK0205",
-                f"attribute `{name}` of `{op.name}` is `{value}`, expected {kind}",
-                f"for instance `{name} = {SPELLED.get(kind, kind)}`",
-            )
-    for name in op.attributes:
+            _wrong_kind(op, name, value, kind)
+    for name, value in op.attributes.items():
         if name not in STRUCTURAL and not is_discardable(name):
             _unknown_attribute(op, name)
+        if name in _READ and not KINDS[DISCARDABLE[name]].accepts(value):
+            _wrong_kind(op, name, value, DISCARDABLE[name])
     for attr in definition.attrs:
         if attr.default is REQUIRED and not (attr.name in op.properties or op.is_kernel):
             example = SPELLED.get(attr.kind, attr.kind)
@@ -102,6 +103,15 @@ def _check_attributes(op: PirOp, definition: OpDef) -> None:
                 f"`{op.name}` lacks its attribute `{attr.name}`",
                 f"write it after the operands: `{{{attr.name} = {example}}}`",
             )
+
+
+def _wrong_kind(op: PirOp, name: str, value: Attribute, kind: str) -> NoReturn:
+    fail(
+        op,
+        "PK0205",
+        f"attribute `{name}` of `{op.name}` is `{value}`, expected {kind}",
+        f"for instance `{name} = {SPELLED.get(kind, kind)}`",
+    )
 
 
 def _unknown_attribute(op: PirOp, name: str) -> NoReturn:

@@ -18,6 +18,7 @@ from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.operation import PirOp
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.decompose import expand, require_op
+from pirkit.passes.replace_ops import stops_gradient
 
 
 class PatternCall(OpCall):
@@ -26,14 +27,17 @@ class PatternCall(OpCall):
     def made_by(self, operand: str, *ops: str) -> PatternCall | None:
         """The call whose result is this operand, if it is one of these ops; else None.
 
-        None too if the operand is no single tensor, or if something in the program writes what that
-        call reads or returns: here it may have other contents than there.
+        None too if the operand is no single tensor, if it stops gradients that the operands of that
+        call do not stop, or if something in the program writes what that call reads or returns:
+        here it may have other contents than there.
         """
         value = self.operand(operand)
         maker = value.ssa.owner if isinstance(value, Value) else None
         if not isinstance(maker, PirOp) or maker.name not in {require_op(op).name for op in ops}:
             return None
         if any(map(is_overwritten, (*maker.operands, *maker.results))):
+            return None
+        if stops_gradient(value.ssa) and not all(map(stops_gradient, maker.operands)):
             return None
         return PatternCall(self.b, maker)
 

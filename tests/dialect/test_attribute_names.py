@@ -53,7 +53,9 @@ def test_names_with_a_prefix_and_those_of_frameworks(given: str) -> None:
 @pytest.mark.parametrize("name", DISCARDABLE)
 def test_what_paddle_puts_on_any_op(name: str) -> None:
     module = parse(TEXT.format(""))
-    _matmul(module).attributes[name] = mlir.UnitAttr()
+    flags = mlir.DenseArrayBase.from_list(mlir.i1, [1])
+    is_read = name in ("stop_gradient", "persistable")
+    _matmul(module).attributes[name] = flags if is_read else mlir.UnitAttr()
     verify_module(module)
 
 

@@ -50,6 +50,8 @@ def refused(body: str) -> PirkitError:
          "PK0205", "has no attribute `up`"),
         ("%1 = pd_op.full() {shape = array<i32: 2>} : () -> tensor<2xf32>",
          "PK0205", "attribute `shape` of `pd_op.full` is `array<i32: 2>`, expected"),
+        ("%1 = pd_op.relu(%x) {stop_gradient = [true]} : (tensor<2x3xf32>) -> tensor<2x3xf32>",
+         "PK0205", "attribute `stop_gradient` of `pd_op.relu` is `[true]`, expected bool[]"),
         ("%1 = pir.parameter() : () -> tensor<2xf32>",
          "PK0205", "lacks its attribute `parameter_name`"),
         ("pd_op.if(%c) : (tensor<i1>) -> () { pir.yield() : () -> () } else {\n"

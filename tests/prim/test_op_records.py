@@ -66,6 +66,59 @@ def test_an_elementwise_op_of_a_plug_in_has_a_series_and_is_fused() -> None:
     assert made.returncode == 0, made.stderr
 
 
+REFUSALS = """
+import numpy as np
+import pirkit
+from pirkit.diag.errors import PirkitError
+from pirkit.dialect.opdef import decompose, op
+from pirkit.runtime import dtype as dt
+
+
+@op
+class Square:
+    name = "mine.square"
+    signature = "x -> out"
+    kind = "elementwise"
+    dtypes = dt.FLOATS
+
+
+decompose(Square)(lambda c: c.x * c.x)
+LINE = '%y = mine.{} (%x) : (tensor<2x{}>) -> tensor<2x{}>'
+
+
+def code(name, kind):
+    text = 'pir.program @main(%x "x" : tensor<2xKIND>) {' + LINE.replace("{}", "NAME", 1) + "}"
+    text = text.replace("{}", "KIND").replace("NAME", name).replace("KIND", kind)
+    try:
+        pirkit.loads(text)
+    except PirkitError as error:
+        return error.code, error.help
+    return None, None
+
+
+assert code("square", "f32") == (None, None)
+assert code("square", "i64")[0] == "PK0203"
+assert code("sqare", "f32") == ("PK0401", "did you mean `mine.square`?")
+try:
+
+    @op
+    class Wrong:
+        name = "mine.wrong"
+        signature = "x -> out"
+        dtype = dt.FLOATS
+
+except ValueError as error:
+    assert str(error) == "an op has no field `dtype`: did you mean `dtypes`?", error
+else:
+    raise AssertionError("an unknown field was accepted")
+"""
+
+
+def test_wrong_uses_of_an_op_of_a_plug_in_are_refused() -> None:
+    done = subprocess.run([sys.executable, "-c", REFUSALS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("definition", list(all_ops()), ids=lambda d: d.name)
 def test_a_record_states_known_facts(definition: OpDef) -> None:
     assert definition.kind in KINDS

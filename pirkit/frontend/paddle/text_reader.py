@@ -21,7 +21,7 @@ from pirkit.diag.limits import check
 from pirkit.diag.span import Span
 from pirkit.dialect.attrs import DISCARDABLE
 from pirkit.dialect.op_form import ARG_ATTRS, KEYWORD, REGIONS
-from pirkit.dialect.opdef import OpDef, lookup
+from pirkit.dialect.opdef import OpDef, dialect_names, lookup
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import OPAQUE, meta_of
 from pirkit.frontend.paddle.spelling import NULL_VALUE, read_attributes, read_types
@@ -31,7 +31,6 @@ from pirkit.runtime.meta import compatible
 ID: Final = "pir.id"
 """Discardable attribute that keeps the ``[id:N]`` of a verbose dump."""
 
-_DIALECTS: Final = frozenset({"builtin", "cf", "pd_op", "pir"})
 
 
 @uncollected
@@ -155,7 +154,7 @@ class _Reader:
             except PirkitError as error:
                 error.span = self.lines.find(record.line, f'"{record.name}"')
                 dialect = record.name.partition(".")[0]
-                if dialect not in _DIALECTS:
+                if dialect not in dialect_names():
                     error.code = "PK0404"
                     error.message = f"unknown dialect `{dialect}`"
                 raise

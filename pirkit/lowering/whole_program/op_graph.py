@@ -273,7 +273,7 @@ def _constant(listed: Sequence[complex], graph: Graph, out: int) -> Op | None:
     if not listed:
         raise NotNativeError("a value has no elements")
     values = constants(listed, meta.dtype).reshape(meta.shape)
-    first = values.reshape(-1)[:1]
+    first = values.reshape(-1)[0]
     if _same(values, first):
         graph.fills[out] = first.item()
         return None
@@ -288,6 +288,6 @@ def _constant(listed: Sequence[complex], graph: Graph, out: int) -> Op | None:
     return Op("concat", tuple(columns), out, {"axis": 1})
 
 
-def _same(values: Array, others: Array) -> bool:
+def _same(values: Array, others: Any) -> bool:
     """Whether elements have the bits of others that broadcast to them, as 0.0 and -0.0 differ."""
     return values.tobytes() == np.broadcast_to(others, values.shape).tobytes()

@@ -84,6 +84,16 @@ def test_a_pattern_does_not_read_what_is_written_in_between() -> None:
     assert found.stats["divide-by-root"]["rewritten"] == 0
 
 
+@pytest.mark.parametrize(("mark", "times"), [("", 1), (" {stop_gradient = array<i1: true>}", 0)])
+def test_a_pattern_does_not_skip_what_stops_gradients(mark: str, times: int) -> None:
+    text = f"""pir.program @main(%x "x" : tensor<3xf32>, %y "y" : tensor<3xf32>) {{
+      %0 = pd_op.sqrt(%y){mark} : (tensor<3xf32>) -> tensor<3xf32>
+      %1 = pd_op.divide(%x, %0) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+      pir.shadow_output(%1) {{output_name = "z"}} : (tensor<3xf32>) -> () }}"""
+    found = pirkit.run_passes(pirkit.loads(text), [divide_by_root], stats=True)[1]
+    assert found.stats["divide-by-root"]["rewritten"] == times
+
+
 def test_a_registered_rule_has_its_place_in_pipelines() -> None:
     from pirkit.passes import PASSES
 
