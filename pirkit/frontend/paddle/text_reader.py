@@ -32,7 +32,6 @@ ID: Final = "pir.id"
 """Discardable attribute that keeps the ``[id:N]`` of a verbose dump."""
 
 
-
 @uncollected
 def read_paddle_text(text: str, file: str = "<text>", outputs: Sequence[str] = ()) -> mlir.ModuleOp:
     """Read one or several programs that follow each other.
