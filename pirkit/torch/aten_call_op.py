@@ -50,7 +50,7 @@ class Call:
     signature = (
         "inputs[] ; target: str, arguments: str, results: str, count: i32, order: i32 = 0 -> outs[]"
     )
-    dtypes = (dt.float32,)
+    dtypes = dt.ALL
 
 
 OPAQUE[NAME] = Opaque("torch computes it")
