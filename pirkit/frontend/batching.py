@@ -135,10 +135,15 @@ def _rule_of(one: OneRow) -> Rule | None:
 
 
 def _names_axes(one: OneRow) -> bool:
-    """Whether an op of the kind elementwise treats some axes differently, or reduces in the end."""
-    return not _ABOUT_AXES.isdisjoint(one.op.definition.attr_kinds) or any(
-        s.is_vec for s in one.op.definition.operands
-    )
+    """Whether an op of the kind elementwise treats some axes differently, or reduces in the end.
+
+    It also does if an operand of one element has more axes than the result, as in `masked_fill`.
+    """
+    slots = one.op.definition.operands
+    if any(s.is_vec for s in slots) or not _ABOUT_AXES.isdisjoint(one.op.definition.attr_kinds):
+        return True
+    given = [i for i, s in enumerate(slots) if s.kind is None and one.operands[i] is not None]
+    return max((one.meta(i).rank for i in given), default=0) > one.result.rank
 
 
 _ABOUT_AXES: Final = frozenset(

@@ -14,7 +14,8 @@ import pirkit
 from pirkit import ops
 from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Builder
-from pirkit.dialect.opdef import lookup, reference
+from pirkit.dialect.kinds import ELEMENTWISE
+from pirkit.dialect.opdef import all_ops, lookup, reference
 from pirkit.dialect.operation import ProgramOp
 from pirkit.frontend.batching_rules import RULES
 from pirkit.frontend.files import Program
@@ -27,6 +28,14 @@ from tools.campaigns.oracle import referred
 
 Arrays = dict[str, Any]
 NAMES: Final = [n for n in RULES if n.startswith("pd_op.") and reference.get(lookup(n)) is not None]
+
+ALIGNED: Final = [
+    d.name
+    for d in all_ops()
+    if d.kind == ELEMENTWISE and len(d.operands) > 1 and d.name not in RULES
+    and d.effects == "pure" and d.dialect == "pd_op" and reference.get(d) is not None
+]  # fmt: skip
+"""Elementwise ops of several operands, which share one rule."""
 
 LOOPED: Final = ("pd_op.yolo_box", "pd_op.warpctc", "pd_op.prior_box")
 """Ops without a rule, which run row by row."""
@@ -62,7 +71,7 @@ def variants(call: Call) -> Iterator[Call]:
         yield replace(call, attrs={**call.attrs, **turned})
 
 
-@pytest.mark.parametrize("name", [*NAMES, *LOOPED])
+@pytest.mark.parametrize("name", [*NAMES, *ALIGNED, *LOOPED])
 @pytest.mark.parametrize("first", [False, True], ids=["all", "first"])
 def test_rows_are_what_each_of_them_gives(first: bool, name: str) -> None:
     """All operands have rows, or the first one alone. Integers are the same in another order."""

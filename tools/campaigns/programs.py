@@ -342,12 +342,12 @@ def sloped(program: Program, both: Program, inputs: Arrays, case: int) -> Iterat
     rng = np.random.default_rng(case)
     way = {n: rng.standard_normal(given[n].shape) for n in floats}
 
-    def total(step: float) -> float:
+    def total(step: float, of: Callable[[Array], Array] = np.asarray) -> float:
         shifted = {n: a + step * way[n] if n in way else a for n, a in given.items()}
         params = {n: shifted[n] for n in program.params}
         found = referred(Program(program.module, params), {n: shifted[n] for n in inputs})
         values = [a for n, a in found.items() if a.dtype == np.float64 and n.startswith("y")]
-        return float(sum(a.sum() for a in values))
+        return float(sum(of(a).sum() for a in values))
 
     status, found = attempt(partial(referred, both, inputs))
     if status != "values":
@@ -357,7 +357,7 @@ def sloped(program: Program, both: Program, inputs: Arrays, case: int) -> Iterat
         near = [(total(h) - total(-h)) / (2 * h) for h in (1e-4, 1e-5, 1e-6)]
         near += [(total(1e-5) - total(0)) / 1e-5, (total(0) - total(-1e-5)) / 1e-5]
     size = 1 + abs(near[1])
-    lost = 1e-15 * max(map(abs, (total(0), total(1e-5)))) / 1e-6  # to rounding of the sums
+    lost = 1e-15 * total(0, np.abs) / 1e-6  # to rounding of the sums
     if not np.isfinite(near).all() or np.ptp(near) > 1e-3 * size or lost > 1e-3 * size:
         return  # a kink or a pole, or numbers too large for differences
     if not abs(slope - near[1]) <= 1e-2 * size:
