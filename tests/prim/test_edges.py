@@ -252,6 +252,7 @@ RARE: Final[dict[str, tuple[str, tuple[Value, ...], dict[str, Any]]]] = {
         "sum", (np.ones((5000, 2), np.int8),), {"axis": (0,), "dtype": dt.bfloat16}),
     "a sum of truth values in float16": (
         "sum", (np.ones((5000, 300), np.bool_),), {"axis": (0,), "dtype": dt.float16}),
+    "a sum of truth values without NaN": ("nansum", (np.ones((4, 3), np.bool_),), {"axis": (-1,)}),
     "a transduction of small numbers": (
         "warprnnt", (np.full((1, 2, 2, 3), -800.0), *WAYS), {}),
     "a temporal classification of small numbers": (

@@ -67,7 +67,7 @@ def _(x: TensorMeta, *, axis: Sequence[int], dtype: DType | None, keepdim: bool)
 
 
 def _sum_dtype(dtype: DType) -> DType:
-    return dt.int64 if dtype is dt.int32 else dtype
+    return dt.int64 if dtype in (dt.bool_, dt.int32) else dtype
 
 
 def _var(x: Array, *, axis: Sequence[int], keepdim: bool, correction: float, **_: object) -> Array:
@@ -90,7 +90,7 @@ def _(x: Array, **how: Any) -> Array:
 @reference(Nansum)
 def _(x: Array, *, axis: Sequence[int], dtype: DType | None, keepdim: bool) -> Array:
     target = dtype or _sum_dtype(dt.of_array(x))
-    some = x if x.dtype.kind in "iu" else np.where(np.isnan(x), np.zeros((), x.dtype), x)
+    some = x if x.dtype.kind in "biu" else np.where(np.isnan(x), np.zeros((), x.dtype), x)
     wide = widened(convert(some, target))
     axes = tuple(axis) if axis and x.ndim else None
     return np.asarray(np.sum(wide, axis=axes, keepdims=keepdim)).astype(target.np)
