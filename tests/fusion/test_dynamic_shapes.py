@@ -16,7 +16,7 @@ from pirkit.dialect.map_expr.verify_kernel import kernel_at, problems
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.text import parse_mlir
 from pirkit.frontend.compile import compile, run_passes
-from pirkit.frontend.files import Program
+from pirkit.frontend.files import Program, loads
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.fusion.fuse_pass import plan_fusion
 from pirkit.lowering.fusion.groups import Policy
@@ -488,3 +488,16 @@ def test_a_value_is_stored_before_what_only_takes_its_size() -> None:
     shapes = {"a": (4, 3), "b": (), "c": (3, 4), "d": 12, "like": (2, 4), "e": (3, 4), "f": (3, 4)}
     given = {name: np.ones(shape, np.float32) for name, shape in {**shapes, "g": 12}.items()}
     assert compile(made)(**given, rows=np.zeros((2, 1), np.int64))["y"] == 8
+
+
+def test_ops_whose_sizes_never_agree_are_in_no_kernel() -> None:
+    """The part that is written is empty and its values are two: the op says so when it runs."""
+    made = loads("""pir.program @main(%0 "x" : tensor<?x?xf32>) {
+        %1 = pd_op.set_value(%0) {starts = array<i64: 3>, ends = array<i64: 0>,
+          steps = array<i64: 2>, axes = array<i64: 1>, decrease_axes = array<i64>,
+          none_axes = array<i64>, shape = array<i64: 2>, values = [0.0 : f64, 1.0 : f64]}
+          : (tensor<?x?xf32>) -> tensor<?x?xf32>
+        pir.shadow_output(%1) {output_name = "y"} : (tensor<?x?xf32>) -> () }""")
+    with pytest.raises(PirkitError) as error:
+        compile(made, pipeline="decompose,@default")(x=np.ones((3, 4), np.float32))
+    assert error.value.code[:4] == "PK09"

@@ -178,8 +178,11 @@ def _in_lanes(call: Call) -> list[Array]:
 
 
 def _with_hidden_sizes(call: Call) -> list[Array]:
-    """The call decomposed and fused where each size is known only when it runs."""
-    program = _program(call, (_same, _same), hides=True)
+    """The call decomposed and fused where each size is known only when it runs.
+
+    ``squeeze`` has its sizes: the rank of its result follows from them.
+    """
+    program = _program(call, (_same, _same), hides=call.definition.name != "pd_op.squeeze")
     given = {f"x{k}": a for k, a in enumerate(tensors_of(call))}
     found = compile(program, pipeline="decompose,@default")(**given)
     return [np.asarray(found[name]) for name in sorted(found, key=lambda n: int(n[1:]))]

@@ -15,11 +15,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 from xdsl.ir import Operation, SSAValue
 
+from pirkit.diag.errors import ConstraintError
 from pirkit.diag.once import cached_property
 from pirkit.dialect.kinds import COSTLY
 from pirkit.dialect.map_expr.kernel import MapExpr, Statement
 from pirkit.dialect.map_expr.kernel_text import print_kernel, remember
-from pirkit.dialect.map_expr.specialize import decided
+from pirkit.dialect.map_expr.specialize import decided, results_at
 from pirkit.dialect.map_expr.tiling import Untiled, permutes
 from pirkit.dialect.map_expr.tree import (
     Apply,
@@ -33,6 +34,7 @@ from pirkit.dialect.map_expr.tree import (
     walk,
 )
 from pirkit.dialect.operation import PirOp
+from pirkit.dialect.types import meta_of
 from pirkit.index.expr import Broadcast, Expr, Iter, within
 from pirkit.index.extent import is_sized
 from pirkit.index.index_maps import Guard, Index, bindings, compose, space
@@ -64,7 +66,8 @@ class Generated(Struct, frozen=True, eq=False, dict=True):
 
 
 class UnknownSizes(Struct, frozen=True, eq=False):
-    """Ops that cannot be in a kernel: its inputs would not determine all of its dynamic sizes."""
+    """Ops that cannot be in a kernel: its inputs do not determine all of its dynamic sizes, or give
+    one of them two values. The program of the latter is wrong, which its ops say when they run."""
 
     units: tuple[Unit, ...]
 
@@ -103,11 +106,20 @@ def generate(
     kernel = sized(made, sizes) if made.is_sized else made
     if kernel is None and builder.take_shapes():
         kernel = sized(builder.kernel(_name(units), outputs), sizes)
-    if kernel is None:
+    if kernel is None or (kernel.is_sized and not _fits(kernel, builder.inputs)):
         return UnknownSizes(tuple(units))
     if policy.excess:
         kernel = replace(kernel, excess=True)
     return Generated(kernel, tuple(builder.inputs), outputs, tuple(own), len(group.copies))
+
+
+def _fits(kernel: MapExpr, inputs: Sequence[SSAValue]) -> bool:
+    """Whether the shapes of the inputs, as far as they are known, agree with a kernel's sizes."""
+    try:
+        results_at(kernel, [cast(TensorMeta, meta_of(v.type)).shape for v in inputs])
+    except ConstraintError:
+        return False
+    return True
 
 
 def _written(
