@@ -44,6 +44,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     saved_values,
     varying_inside,
 )
+from pirkit.lowering.codegen.ir.row_pieces import row_ends
 from pirkit.lowering.codegen.math.primitives import is_costly
 from pirkit.runtime.native.target import Target
 
@@ -110,6 +111,8 @@ class Schedule(Struct, frozen=True):
     """The operand at whose vector boundaries blocks begin: then its vectors cross no cache line."""
     accumulated: int = 0
     """How many of the last outer axes accumulate; a block runs its part of them in order."""
+    ends: tuple[int, ...] = ()
+    """Where the pieces of the rows of a flat kernel end; a block is then a row."""
     group: ShortRows | None = None
     """The rows that vectors cross; a block is so many rows."""
 
@@ -163,8 +166,8 @@ def schedule(kernel: Kernel, target: Target) -> Schedule:
         ordered = with_axes(kernel, [*outer, axis], ())
         lanes = min(lanes, lanes_for(kernel.outer[axis]))
         unroll = 1 if _weight(kernel) > _HEAVY_BODY else 2
-        streamed = _streamed_operands(ordered, target)
-        return Schedule(ordered, "flat", lanes, unroll, _FLAT_BLOCK, prefetched=streamed)
+        streamed, ends = _streamed_operands(ordered, target), row_ends(ordered)
+        return Schedule(ordered, "flat", lanes, unroll, _FLAT_BLOCK, prefetched=streamed, ends=ends)
     if traversed is not None:
         (inner if traversed in inner else outer).remove(traversed)
         inner.append(traversed)

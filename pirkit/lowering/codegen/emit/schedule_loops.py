@@ -26,6 +26,7 @@ from pirkit.lowering.codegen.ir.loop_ir import Count, Loop, Nest, Prefetch, Pref
 from pirkit.lowering.codegen.ir.loop_tree import statements, walk
 from pirkit.lowering.codegen.ir.loopnest import Load, Reduce, Store, varying_inside
 from pirkit.lowering.codegen.ir.plain_loops import inner_var, loops_of, outer_var
+from pirkit.lowering.codegen.ir.row_pieces import split_rows
 
 _PREFETCH_BYTES: Final = 1 << 13
 """Bytes to prefetch ahead at least: memory latency is longer than a short row."""
@@ -101,11 +102,15 @@ def _flat(s: _Stages) -> None:
     if not rank:
         return
     var, block = outer_var(rank - 1), f"{outer_var(rank - 1)}b"
-    s.apply(rewrites.tile, var, plan.block, block)
+    s.apply(rewrites.tile, var, plan.ends[-1] if plan.ends else plan.block, block)
     for k in range(rank - 1):
         s.apply(rewrites.parallelize, outer_var(k))
     s.apply(rewrites.parallelize, block)
-    s.apply(memory.stream, var, rank - 1, plan.lanes)
+    if plan.ends:
+        # Pieces begin anywhere in a line, so that no store of them may bypass the caches.
+        s.apply(split_rows, var, plan.ends)
+    else:
+        s.apply(memory.stream, var, rank - 1, plan.lanes)
     s.apply(rewrites.vectorize, var, plan.lanes)
     s.apply(rewrites.interleave, var, plan.unroll)
     step = plan.lanes * plan.unroll

@@ -59,13 +59,17 @@ class AffineIndex(Struct, frozen=True):
 
 
 class SplitLoops(Struct):
-    """The new loops: for each old axis its parts as (new axis, extent, weight)."""
+    """The new loops: for each old axis its parts as (new axis, extent, weight).
+
+    Those of an axis in ``lows`` begin there in place of index 0.
+    """
 
     kernel: Kernel
     parts: dict[int, list[tuple[int, int, int]]] = field(
         default_factory=dict[int, list[tuple[int, int, int]]]
     )
     extents: list[int] = field(default_factory=list[int])
+    lows: dict[int, int] = field(default_factory=dict[int, int])
 
     def bounds(self, value: AffineIndex) -> tuple[int, int]:
         """The least and the largest value of an index."""
@@ -156,7 +160,7 @@ def affine_forms_of(kernel: Kernel, loops: SplitLoops) -> dict[str, AffineIndex]
                 affine_forms[name] = AffineIndex({}, int(value))
             case Index(name, axis):
                 affine_forms[name] = AffineIndex(
-                    {a: w for a, e, w in loops.parts[axis] if e > 1}, 0
+                    {a: w for a, e, w in loops.parts[axis] if e > 1}, loops.lows.get(axis, 0)
                 )
             case Compute(name, primitive, args, dtype) if dtype in (dt.int32, dt.int64):
                 known = [affine_forms[a] for a in args if a in affine_forms]

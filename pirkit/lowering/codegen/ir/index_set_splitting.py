@@ -9,7 +9,7 @@ guards are constant: this part has plain loads, and is transposed in tiles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -17,11 +17,10 @@ from msgspec.structs import replace
 from pirkit.lowering.codegen.ir.canonicalize import without_dead_values, without_unused_operands
 from pirkit.lowering.codegen.ir.delinearize import (
     AffineIndex,
-    SplitLoops,
     affine_forms_of,
     delinearized,
-    fits,
 )
+from pirkit.lowering.codegen.ir.guards import loops_over, plain_loads, without_guards
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
     Constant,
@@ -31,9 +30,9 @@ from pirkit.lowering.codegen.ir.loopnest import (
     LoopPhase,
     Statement,
     Store,
-    renamed,
     varying,
 )
+from pirkit.lowering.codegen.ir.row_pieces import row_ends
 
 _COPIES = (Load, Constant, Index, Compute, Store)
 _MIN_LANES: Final = 16
@@ -53,7 +52,7 @@ def split_index_sets(kernel: Kernel, arrays: tuple[int, ...]) -> list[Placed]:
     """
     whole = delinearized(kernel, arrays)
     is_copy = not kernel.inner and all(isinstance(s, _COPIES) for s in kernel.statements())
-    if _is_plain(whole[0]) or not is_copy:
+    if _is_plain(whole[0]) or not is_copy or row_ends(kernel):
         return [whole]
     parts = _parts(kernel, arrays, _MAX_PARTS)
     # Guards that all lanes of a vector share are cheap where lanes are contiguous.
@@ -87,8 +86,7 @@ def _used(kernel: Kernel, arrays: Sequence[int]) -> Placed:
 
 
 def _is_plain(kernel: Kernel) -> bool:
-    loads = [s for s in kernel.statements() if isinstance(s, Load)]
-    return all(s.at is None and s.predicate is None for s in loads)
+    return plain_loads(kernel.statements())
 
 
 def _lanes(kernel: Kernel) -> set[int]:
@@ -111,7 +109,7 @@ def _is_strided(kernel: Kernel) -> bool:
 
 def _ends(kernel: Kernel) -> Iterator[tuple[int, int]]:
     """Axes, and the indices from which on a guard may fail or a division leaves a remainder."""
-    loops = _loops(kernel)
+    loops = loops_over(kernel)
     forms = affine_forms_of(kernel, loops)
     for s in kernel.statements():
         match s:
@@ -133,29 +131,6 @@ def _ends(kernel: Kernel) -> Iterator[tuple[int, int]]:
                 continue
 
 
-def _bounds(
-    kernel: Kernel, loops: SplitLoops, forms: Mapping[str, AffineIndex]
-) -> dict[str, tuple[int, int]]:
-    """The smallest and the largest value of each integer, and of quotients that are not affine."""
-    found = {name: loops.bounds(form) for name, form in forms.items()}
-    for s in kernel.statements():
-        if not isinstance(s, Compute) or s.name in found or not found.keys() >= {*s.args}:
-            continue
-        given = [found[a] for a in s.args]
-        if s.primitive == "add":
-            total = given[0][0] + given[1][0], given[0][1] + given[1][1]
-            found |= {s.name: total} if fits(total, s.dtype) else {}
-        elif s.primitive == "quotient" and given[1][0] == given[1][1] > 0:
-            found[s.name] = given[0][0] // given[1][0], given[0][1] // given[1][0]
-    return found
-
-
-def _loops(kernel: Kernel) -> SplitLoops:
-    """The loops as they are."""
-    parts = {axis: [(axis, extent, 1)] for axis, extent in enumerate(kernel.outer)}
-    return SplitLoops(kernel, parts, list(kernel.outer))
-
-
 def _part(kernel: Kernel, axis: int, low: int, high: int) -> Kernel:
     """The kernel over indices ``low`` to ``high`` of an axis, without guards that hold there."""
     outer = (*kernel.outer[:axis], high - low, *kernel.outer[axis + 1 :])
@@ -163,7 +138,8 @@ def _part(kernel: Kernel, axis: int, low: int, high: int) -> Kernel:
     (phase,) = kernel.loop_phases
     body = tuple([part for s in phase.body for part in _moved(s, axis, low)])
     moved = replace(kernel, outer=outer, operands=tuple(operands), loop_phases=(LoopPhase(body),))
-    return replace(moved, loop_phases=without_dead_values([LoopPhase(tuple(_unguarded(moved)))]))
+    body = tuple(without_guards(moved, loops_over(moved)))
+    return replace(moved, loop_phases=without_dead_values([LoopPhase(body)]))
 
 
 def _moved(s: Statement, axis: int, low: int) -> list[Statement]:
@@ -173,35 +149,3 @@ def _moved(s: Statement, axis: int, low: int) -> list[Statement]:
     own, more = f"{s.name}.own", f"{s.name}.low"
     return [replace(s, name=own), Constant(more, s.dtype, low),
             Compute(s.name, "add", (own, more), s.dtype)]  # fmt: skip
-
-
-def _unguarded(kernel: Kernel) -> Iterator[Statement]:
-    """The statements without comparisons that always hold or never, and what depends on these."""
-    loops = _loops(kernel)
-    forms, known, same = affine_forms_of(kernel, loops), dict[str, bool](), dict[str, str]()
-    bounds = _bounds(kernel, loops, forms)
-    for statement in kernel.statements():
-        s = renamed(statement, lambda name: same.get(name, name))
-        match s:
-            case Compute(name, "less_than" | "greater_equal" as order, (a, b)):
-                if a in forms and b in forms:
-                    low, high = loops.bounds(forms[a].plus(forms[b], -1))
-                elif a in bounds and b in bounds:
-                    low, high = bounds[a][0] - bounds[b][1], bounds[a][1] - bounds[b][0]
-                else:
-                    low, high = -1, 0
-                if high < 0 or low >= 0:
-                    known[name] = (high < 0) == (order == "less_than")
-                yield s
-            case Compute(name, "logical_and", (a, b)):
-                if known.get(a) is False or known.get(b) is False:
-                    known[name] = False
-                elif known.get(a) and known.get(b):
-                    known[name] = True
-                yield s
-            case Compute(name, "where", (condition, a, b)) if condition in known:
-                same[name] = a if known[condition] else b
-            case Load(predicate=str(guard)) if known.get(guard):
-                yield replace(s, predicate=None)
-            case _:
-                yield s

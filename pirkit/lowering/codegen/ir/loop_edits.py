@@ -15,7 +15,9 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     LoopKind,
     Nest,
     Node,
+    is_multiple,
     most,
+    rounded,
 )
 from pirkit.lowering.codegen.ir.loop_tree import changed, walk
 from pirkit.lowering.codegen.ir.loopnest import Load, Statement, Store
@@ -61,6 +63,29 @@ def with_loop(nest: Nest, var: str, nodes: Nodes) -> Nest:
 def is_plain(node: Node, var: str) -> bool:
     """Whether a node is the loop of a variable as `loops_of` wrote it: one iteration at a time."""
     return isinstance(node, Loop) and node.var == var and node.kind == "serial" and node.step == 1
+
+
+def end_of_whole(loop: Loop, step: int) -> Bound:
+    """Where the last whole ``step`` iterations of a loop end. One that begins at 0 may end at a
+    bound that only the block knows."""
+    if loop.start == 0:
+        return rounded(loop.stop, step)
+    assert isinstance(loop.start, int)
+    assert isinstance(loop.stop, int)
+    return loop.start + (loop.stop - loop.start) // step * step
+
+
+def is_whole(loop: Loop, step: int) -> bool:
+    """Whether a loop consists of whole ``step`` iterations."""
+    return (
+        is_multiple(loop.stop, step) if loop.start == 0 else end_of_whole(loop, step) == loop.stop
+    )
+
+
+def has_whole(loop: Loop, step: int) -> bool:
+    """Whether a loop may have ``step`` iterations."""
+    assert isinstance(loop.start, int)
+    return most(loop.stop) - loop.start >= step
 
 
 def is_unrolled(loop: Loop) -> bool:

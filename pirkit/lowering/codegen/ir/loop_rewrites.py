@@ -15,8 +15,11 @@ from msgspec.structs import replace
 from pirkit.lowering.codegen.ir.loop_edits import (
     Nodes,
     change_loops,
+    end_of_whole,
+    has_whole,
     is_plain,
     is_unrolled,
+    is_whole,
     lane_var,
     loops_of_var,
 )
@@ -29,11 +32,9 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     Node,
     Prefetch,
     Reducing,
-    is_multiple,
     most,
     pure,
     require,
-    rounded,
 )
 from pirkit.lowering.codegen.ir.loop_tree import buffers_of, changed, statements
 from pirkit.lowering.codegen.ir.loopnest import (
@@ -94,12 +95,12 @@ def vectorize(nest: Nest, var: str, lanes: int) -> Nest:
         if not is_plain(node, var):
             return None
         assert isinstance(node, Loop)
-        full, whole = rounded(node.stop, lanes), is_multiple(node.stop, lanes)
+        full, whole = end_of_whole(node, lanes), is_whole(node, lanes)
         lane = replace(
             node, var=lane_var(var), start=0, stop=lanes, kind="vector", lanes=lanes
         )  # the variable of the loop around it is the first index of the vector
         made: list[Node] = []
-        if most(node.stop) >= lanes:
+        if has_whole(node, lanes):
             made.append(replace(node, stop=node.stop if whole else full, step=lanes, body=(lane,)))
         if not whole:
             made.append(replace(lane, start=full, stop=node.stop))
@@ -309,10 +310,12 @@ def contract(nest: Nest) -> Nest:
 def _unrolled(loop: Loop, step: int, body: Nodes) -> Nodes:
     """A loop with a larger step, and the same loop as before for the iterations that are left."""
     # Copies run without tests between them; what is left has a loop of single iterations.
-    main = replace(loop, stop=rounded(loop.stop, step), step=step, body=body)
-    found: list[Node] = [main] if most(loop.stop) >= step else []
-    if not is_multiple(loop.stop, step):
-        found.append(replace(loop, start=rounded(loop.stop, step)))
+    end = end_of_whole(loop, step)
+    found: list[Node] = []
+    if has_whole(loop, step):
+        found.append(replace(loop, stop=end, step=step, body=body))
+    if not is_whole(loop, step):
+        found.append(replace(loop, start=end))
     return tuple(found)
 
 
