@@ -16,7 +16,7 @@ _DERIVATIVES: Final = "taylor,reassociate,expand-gradients"
 EXPANSION: Final = f"{_DERIVATIVES}{{last=false}}"
 """The same for a program of which further derivatives will be taken."""
 
-_PARTS: Final = "constant-fold,cse,dce"
+_PARTS: Final = "constant-fold,slice-gathers,cse,dce"
 """Cleanup of decomposed ops; canonicalize is left out because it rarely applies to them."""
 
 _FUSE: Final = (
@@ -29,7 +29,7 @@ PIPELINES: Final[dict[str, str]] = {
     "simplify": f"{_DERIVATIVES},{_SIMPLIFY}",
     "fused": (
         f"{_DERIVATIVES},{_SIMPLIFY},functionalize,decompose,split-complex,constant-fold,"
-        "canonicalize,cse,dce,fuse"
+        "slice-gathers,canonicalize,cse,dce,fuse"
     ),
 }
 """The passes of each named pipeline. All expand the derivatives that a traced function requests.

@@ -51,6 +51,7 @@ PASSES: Final[dict[str, str | type[Pass]]] = {
     "reassociate": "pirkit.passes.reassociate:ReassociatePass",
     "simplify-kernels": "pirkit.lowering.fusion.simplify_kernels:SimplifyKernelsPass",
     "quantize": "pirkit.passes.quantize:QuantizePass",
+    "slice-gathers": "pirkit.passes.slice_gathers:SliceGathersPass",
     "split": "pirkit.split.split_pass:SplitPass",
     "taylor": "pirkit.passes.taylor:TaylorPass",
     "split-complex": "pirkit.passes.split_complex:SplitComplexPass",

@@ -71,3 +71,18 @@ def without_guards(kernel: Kernel, loops: SplitLoops) -> Iterator[Statement]:
                 yield replace(s, predicate=None)
             case _:
                 yield s
+
+
+def guard_changes(kernel: Kernel) -> Iterator[tuple[int, int]]:
+    """Axes, and the indices along them at which a comparison changes that depends on one axis."""
+    forms = affine_forms_of(kernel, loops_over(kernel))
+    for s in kernel.statements():
+        if not isinstance(s, Compute) or s.primitive not in ("less_than", "greater_equal"):
+            continue
+        a, b = (forms.get(name) for name in s.args)
+        found = a.plus(b, -1) if a is not None and b is not None else None
+        if found is None or len(found.factors) != 1:
+            continue
+        # a - b is factor * i + constant; it changes its sign at the root, rounded up.
+        [(axis, factor)], constant = found.factors.items(), found.constant
+        yield axis, -(constant // factor) if factor > 0 else constant // -factor + 1

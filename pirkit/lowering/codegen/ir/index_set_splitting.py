@@ -20,7 +20,7 @@ from pirkit.lowering.codegen.ir.delinearize import (
     affine_forms_of,
     delinearized,
 )
-from pirkit.lowering.codegen.ir.guards import loops_over, plain_loads, without_guards
+from pirkit.lowering.codegen.ir.guards import guard_changes, loops_over, plain_loads, without_guards
 from pirkit.lowering.codegen.ir.loopnest import (
     Compute,
     Constant,
@@ -63,16 +63,18 @@ def split_index_sets(kernel: Kernel, arrays: tuple[int, ...]) -> list[Placed]:
 def _parts(kernel: Kernel, arrays: tuple[int, ...], most: int) -> list[Placed]:
     """The kernel over at most so many parts of an axis; none if that gives no plain loads."""
     lanes = _lanes(kernel)
-    for at, axis in sorted({(at, axis) for axis, at in _ends(kernel)}):
+    ends = {*_ends(kernel), *guard_changes(kernel)}
+    # Rows stay whole if they can, and the first part is as large as it can be.
+    for axis, at in sorted(ends, key=lambda end: (end[0] in lanes, -end[1], end[0])):
         extent, least = kernel.outer[axis], _MIN_LANES if axis in lanes else 1
         if not least <= at <= extent - least or most < 2:
             continue
         first = delinearized(_part(kernel, axis, 0, at), arrays)
-        if not _is_plain(first[0]):
+        if not _is_settled(first[0]):
             continue
         behind = _part(kernel, axis, at, extent)
         rest = _used(*delinearized(behind, arrays))
-        more = [rest] if _is_plain(rest[0]) else _parts(behind, arrays, most - 1)
+        more = [rest] if _is_settled(rest[0]) else _parts(behind, arrays, most - 1)
         # A part that stays guarded costs what it did before, so it must not be the larger one.
         if more or (extent - at <= at and axis not in lanes):
             return [_used(*first), *(more or [rest])]
@@ -87,6 +89,11 @@ def _used(kernel: Kernel, arrays: Sequence[int]) -> Placed:
 
 def _is_plain(kernel: Kernel) -> bool:
     return plain_loads(kernel.statements())
+
+
+def _is_settled(kernel: Kernel) -> bool:
+    """Whether loads are plain, if necessary in pieces of rows."""
+    return _is_plain(kernel) or bool(row_ends(kernel))
 
 
 def _lanes(kernel: Kernel) -> set[int]:

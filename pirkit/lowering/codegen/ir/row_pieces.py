@@ -7,19 +7,16 @@ operand (`index_set_splitting.py`) would pass over all lines of the result again
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
 from msgspec.structs import replace
 
 from pirkit.lowering.codegen.ir.canonicalize import without_dead_values
-from pirkit.lowering.codegen.ir.delinearize import affine_forms_of
-from pirkit.lowering.codegen.ir.guards import loops_over, plain_loads, without_guards
+from pirkit.lowering.codegen.ir.guards import guard_changes, loops_over, plain_loads, without_guards
 from pirkit.lowering.codegen.ir.loop_edits import Nodes, change_loops
 from pirkit.lowering.codegen.ir.loop_ir import Block, Loop, Nest, require
 from pirkit.lowering.codegen.ir.loopnest import (
-    Compute,
     Kernel,
     Load,
     LoopPhase,
@@ -46,15 +43,20 @@ def row_ends(kernel: Kernel) -> tuple[int, ...]:
     extent, out = kernel.outer[axis], kernel.operands[stored[0].operand]
     if out.outer[axis] != out.dtype.itemsize or extent * out.dtype.itemsize <= _SHORT:
         return ()
-    ends = sorted({at for at in _changes(kernel, axis) if 0 < at < extent})
-    if not 0 < len(ends) < _MOST_PIECES or extent > _LONGEST:
+    changes = {at for of, at in guard_changes(kernel) if of == axis}
+    places = sorted({0, extent, *(at for at in changes if 0 < at < extent)})
+    if not 2 < len(places) <= _MOST_PIECES or extent > _LONGEST:
         return ()
-    for low, high in pairwise([0, *ends, extent]):
-        loads = [s for s in _body(kernel, axis, low, high) if isinstance(s, Load)]
-        operands = [kernel.operands[s.operand] for s in loads]
-        if not plain_loads(loads) or not all(_is_near(o, axis) for o in operands):
+    ends, low = list[int](), 0
+    while low < extent:
+        # A guard whose load is not selected may change within a piece.
+        later = [high for high in reversed(places) if high > low]
+        high = next((at for at in later if _is_copied(kernel, axis, low, at)), None)
+        if high is None:
             return ()
-    return (*ends, extent)
+        ends.append(high)
+        low = high
+    return tuple(ends)
 
 
 def split_rows(nest: Nest, var: str, ends: tuple[int, ...]) -> Nest:
@@ -78,22 +80,13 @@ def _body(kernel: Kernel, axis: int, low: int, high: int) -> tuple[Statement, ..
     return phase.body
 
 
+def _is_copied(kernel: Kernel, axis: int, low: int, high: int) -> bool:
+    """Whether the loads between two indices are plain, and near along the axis."""
+    loads = [s for s in _body(kernel, axis, low, high) if isinstance(s, Load)]
+    operands = [kernel.operands[s.operand] for s in loads]
+    return plain_loads(loads) and all(_is_near(o, axis) for o in operands)
+
+
 def _is_near(operand: Operand, axis: int) -> bool:
     """Whether an operand is contiguous along an axis, in either direction, or the same."""
     return abs(operand.outer[axis]) in (0, operand.dtype.itemsize)
-
-
-def _changes(kernel: Kernel, axis: int) -> Iterator[int]:
-    """The indices along an axis at which a comparison of affine numbers changes."""
-    forms = affine_forms_of(kernel, loops_over(kernel, axis, 0, kernel.outer[axis]))
-    for s in kernel.statements():
-        if not isinstance(s, Compute) or s.primitive not in ("less_than", "greater_equal"):
-            continue
-        a, b = (forms.get(name) for name in s.args)
-        if a is None or b is None or (found := a.plus(b, -1)).factors.keys() - {axis}:
-            continue
-        if axis not in found.factors:
-            continue
-        # a - b is factor * i + constant; it changes its sign at the root, rounded up.
-        factor, constant = found.factors[axis], found.constant
-        yield -(constant // factor) if factor > 0 else constant // -factor + 1
