@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, cast
 
 from msgspec import Struct
@@ -68,20 +69,20 @@ def _sliced(op: PirOp, classes: AliasClasses) -> tuple[int, list[_Run]] | None:
     """The axis and the runs of a gather that slices replace."""
     x, index, *more = op.operands
     meta = meta_of(x.type)
-    if more or not isinstance(meta, TensorMeta):
+    if more or not isinstance(meta, TensorMeta):  # the axis may be an operand
         return None
     if any(map(classes.is_written, (*op.operands, *op.results))):
         return None
     if stops_gradient(op.results[0]) and not stops_gradient(x):
         return None
-    indices, axis = array_of(index, classes, _MOST_INDICES), op.attribute("axis") % meta.rank
+    indices, axis = array_of(index, classes, _MOST_INDICES), cast(int, op.attribute("axis"))
     size = meta.shape[axis]
     if indices is None or indices.ndim != 1 or not indices.size or size == UNKNOWN:
         return None
     if indices.min() < -size or indices.max() >= size:
         return None  # the kernel says which index is wrong
     runs = _runs([i % size for i in cast(list[int], indices.tolist())])
-    return None if runs is None else (axis, runs)
+    return None if runs is None else (axis % meta.rank, runs)
 
 
 def _runs(indices: Sequence[int]) -> list[_Run] | None:
@@ -97,6 +98,12 @@ def _runs(indices: Sequence[int]) -> list[_Run] | None:
             return None
         else:
             found.append(_Run(index, 0))
+    for before, run in pairwise(found):
+        last = before.first + before.step * (before.count - 1)
+        if run.step == 1 and before.step != 1 and last == run.first - 1:
+            # What both runs could have goes to the one that is copied as it is.
+            before.count, run.first, run.count = before.count - 1, last, run.count + 1
+    found = [run for run in found if run.count]
     is_near = all(abs(run.step) < 2 for run in found)
     return found if is_near or (len(found) == 1 and found[0].step) else None
 
@@ -121,8 +128,8 @@ def _part(b: Builder, x: Value, axis: int, run: _Run) -> Value:
         )
     else:
         part = b.slice(x, axes=(axis,), starts=(low,), ends=(high + 1,))
+    if run.count == 1 or run.step > 0:
+        return part
     if run.step < 0:
         return b.flip(part, axis=(axis,))
-    if run.step or run.count == 1:
-        return part
     return b.expand(part, shape=[run.count if k == axis else -1 for k in range(x.rank)])

@@ -495,7 +495,7 @@ PLANTS: Final = {
         emitter("nest_writer.py"),
         "pir.map_expr",
         loop_rewrites,
-        "is_multiple",
+        "is_whole",
         always,
         lambda x: ops.tanh(x) + 1.0,
         ((1003,),),

@@ -12,9 +12,16 @@ import pytest
 import pirkit
 from pirkit import ops
 from pirkit.dialect.map_expr.kernel import MapExpr
+from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.frontend.tracing import trace
+from pirkit.lowering.codegen.emit.generate import stages_of
+from pirkit.lowering.codegen.ir.guards import plain_loads
+from pirkit.lowering.codegen.ir.loop_ir import Block
+from pirkit.lowering.codegen.ir.loop_tree import walk
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Load
+from pirkit.lowering.codegen.ir.row_pieces import row_ends
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
+from pirkit.runtime.native.target import host
 from tests.codegen.test_fused import check, drawn, kernels
 from tests.fusion.test_random import fused
 
@@ -104,15 +111,69 @@ def rows(x: Any) -> Any:
 LEVELS = ((2, 24, 13, 7), (2, 24, 5, 9), (2, 24, 4, 4))
 
 
-@pytest.mark.parametrize("turn", [points, anchors, rows])
-def test_each_operand_of_a_concat_is_read_without_a_guard(turn: Any) -> None:
-    """Transposed ones in tiles, and those along lanes in whole vectors."""
-    function = joined(2 if turn is rows else 1, turn, turn, turn)
-    kernel = kernel_of(function, *LEVELS)
+@pytest.mark.parametrize("turn", [points, anchors])
+def test_each_transposed_operand_of_a_concat_is_read_without_a_guard(turn: Any) -> None:
+    kernel = kernel_of(joined(1, turn, turn, turn), *LEVELS)
     made = nests(kernel)
     assert [is_plain(nest) for nest in made] == [True] * 3
     assert [len(nest.operands) for nest in made] == [2] * 3
     assert check(kernel, drawn(kernel))
+
+
+def reflected(x: Any) -> Any:
+    before, after = (ops.flip(x[..., at], axis=[2]) for at in (slice(1, 4), slice(-3, -1)))
+    return ops.concat([before, x, after], axis=2)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "pieces"),
+    [
+        (joined(2, rows, rows, rows), LEVELS, 3),
+        (lambda x: ops.pad(x, paddings=[0, 0, 0, 0, 2, 5], pad_value=3.0), ((3, 7, 81),), 3),
+        (lambda x: ops.roll(x, [5], [2]) * 2.0, ((3, 7, 81),), 2),
+        (reflected, ((3, 7, 81),), 3),
+    ],
+    ids=["concat", "pad", "roll", "reflected"],
+)
+def test_rows_have_pieces_without_guards(function: Any, shapes: Any, pieces: int) -> None:
+    """One nest writes each row of the result once."""
+    kernel = kernel_of(function, *shapes)
+    (nest,) = nests(kernel)
+    split = next(s for s in stages_of(nest, host()) if s.rewrite.startswith("split_rows"))
+    blocks = [node for node in walk(split.nest.body) if isinstance(node, Block)]
+    assert [plain_loads(block.statements) for block in blocks] == [True] * pieces
+    assert check(kernel, drawn(kernel))
+
+
+PADDED = """
+pir.program @p(%x "x" : tensor<2x21x67xf32>) {{
+  %i = pd_op.full_int_array() {{{0}, dtype = #pir.dtype<int64>}} : () -> tensor<26xi64>
+  %j = pd_op.full_int_array() {{{1}, dtype = #pir.dtype<int64>}} : () -> tensor<72xi64>
+  %y = pd_op.gather(%x, %i) {{axis = 1 : i32}}
+    : (tensor<2x21x67xf32>, tensor<26xi64>) -> tensor<2x26x67xf32>
+  %z = pd_op.gather(%y, %j) {{axis = 2 : i32}}
+    : (tensor<2x26x67xf32>, tensor<72xi64>) -> tensor<2x26x72xf32>
+  pir.shadow_output(%z) {{output_name = "z"}} : (tensor<2x26x72xf32>) -> ()
+}}
+"""
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_images_are_padded_by_pieces_of_rows(mode: Any) -> None:
+    """The rows above and below are nests of their own, whose rows have pieces too."""
+    x = np.random.default_rng(5).standard_normal((2, 21, 67)).astype(np.float32)
+    want = np.pad(x, ((0, 0), (2, 3), (4, 1)), mode)
+    along = [np.pad(np.arange(n), by, mode) for n, by in ((21, (2, 3)), (67, (4, 1)))]
+
+    indices = [f"value = array<i64: {', '.join(map(str, places))}>" for places in along]
+    given = pirkit.loads(PADDED.format(*indices))
+    program = pirkit.run_passes(given, "slice-gathers,fuse")
+    assert "pd_op.gather" not in str(program)
+    (kernel,) = [op.kernel for op in program.entry(None).walk() if isinstance(op, KernelOp)]
+    made = nests(kernel)
+    assert len(made) <= 3
+    assert all(row_ends(nest) for nest in made)
+    np.testing.assert_array_equal(pirkit.compile(program, pipeline="")(x=x)["z"], want)
 
 
 def test_a_concat_of_contiguous_operands_stays_in_one_nest() -> None:
