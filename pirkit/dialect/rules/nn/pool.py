@@ -237,7 +237,11 @@ def _average(
         if inside:
             starts, ends = np.maximum(starts, 0), np.minimum(ends, x.shape[axis])
         counts = np.multiply.outer(counts, ends - starts)
-    x = b.sum(_windows(b, x, axes, every, 0.0), _within(axes))
+    # Windows of several sizes are looked up: of two such axes, fewer if one is summed first.
+    alone = [k for k, w in enumerate(every) if _moved(w, x.shape[axes[k]]) is None][:-1]
+    for group in (*([k] for k in alone), [k for k in range(len(axes)) if k not in alone]):
+        along = [axes[k] for k in group]
+        x = b.sum(_windows(b, x, along, [every[k] for k in group], 0.0), _within(along))
     if (counts == counts.flat[0]).all():
         return x / int(counts.flat[0])
     shape = (*counts.shape, *(1,) * (x.rank - axes[-1] - 1))
