@@ -36,6 +36,18 @@ def test_an_infinite_part_of_a_sum_leaves_the_other_part_alone() -> None:
     np.testing.assert_array_equal(found.imag, np.float32([1.0, -3.0]))
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("bits", [6, 28, 62])
+def test_matmuls_of_integers_wrap_around(dtype: Any, bits: int) -> None:
+    """A BLAS has the small ones; its sums of large ones would be rounded."""
+    limits, rng = np.iinfo(dtype), np.random.default_rng(bits)
+    low, high = max(limits.min, -(1 << bits)), min(limits.max, (1 << bits) + 1)
+    x, y = (rng.integers(low, high, shape, dtype, endpoint=True) for shape in ((41, 33), (33, 29)))
+    want = np.matmul(x.astype(object), y.astype(object)) % (1 << limits.bits)
+    found = pirkit.ops.matmul(pirkit.tensor(x), pirkit.tensor(y)).array
+    np.testing.assert_array_equal(found, want.astype(np.uint64).astype(dtype))
+
+
 def floats(*shape: int) -> Array:
     return RANDOM.standard_normal(shape, dtype=np.float32)
 
