@@ -45,6 +45,8 @@ def _(c: OpCall) -> Value:
 def _(c: OpCall) -> Value:
     """One matmul for each dimension, by the weights of `filter_matrix`."""
     b, x = c.b, c.b.wide(c.x)
+    if not x.dtype.is_float:
+        x = b.cast(x, dt.float64)
     first = 2 if c.data_format == "NCHW" else 1
     lengths = sizes_of(b, x)[first : first + 2]
     for axis, each in enumerate(zip(lengths, *_sizes(c, lengths), strict=True), first):
