@@ -131,3 +131,13 @@ def test_pooling_that_keeps_sizes(kind: str, size: int) -> None:
         assert slope is not None
         found.append(t.run({"slope": slope}, "decompose,verify-primitive")["slope"])
     np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [5, 3, 1, -3])
+@pytest.mark.parametrize("known", [True, False])
+def test_diagonals_that_are_empty_may_be_filled(known: bool, offset: int) -> None:
+    x = np.arange(9.0).reshape(3, 3)
+    t = Traced([x, np.zeros(max(3 - abs(offset), 0))], known=known)
+    filled = t.b.fill_diagonal_tensor(*t.args, offset=offset)
+    found = t.run({"y": filled}, "decompose,verify-primitive")["y"]
+    np.testing.assert_array_equal(found, x - x * np.eye(3, k=offset))
