@@ -338,6 +338,12 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
             raise ValueError("a tensor on a GPU cannot become a numpy array without a copy")
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
+    def __jax_array__(self) -> Any:
+        """What `jax.numpy.asarray` takes, which refuses types that are not numpy's: a copy, as
+        arrays of JAX never change.
+        """
+        return import_module("jax.numpy").array(self.numpy())
+
     @property
     def __array_interface__(self) -> dict[str, Any]:
         # The interface cannot express the types of `ml_dtypes`; numpy then uses `__array__`.
