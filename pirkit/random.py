@@ -208,7 +208,10 @@ def _normal(key: Any, *, shape: Dimensions, dtype: DType) -> Any:
 def _truncated(key: Any, low: Any, high: Any, *, shape: Dimensions, dtype: DType) -> Any:
     low, high, root = (_as(v, key, dtype) for v in (low, high, sqrt(2)))
     drawn = _uniform(key, ops.erf(low / root), ops.erf(high / root), shape=shape, dtype=dtype)
-    inside = [ops.nextafter(low, low * 0 + np.inf), ops.nextafter(high, high * 0 - np.inf)]
+    finite = float(np.nextafter(dtype.np.type(1), dtype.np.type(0)))
+    drawn = ops.clip(drawn, -finite, finite)
+    ends = (_as(v, key, dtype) for v in (np.inf, -np.inf))
+    inside = [ops.nextafter(v, end) for v, end in zip((low, high), ends, strict=True)]
     return ops.minimum(ops.maximum(_erfinv(drawn) * root, inside[0]), inside[1])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pirkit.cli.input_files import Arrays, is_random, read_inputs, seed_of
+from pirkit.cli.reporting import json_text
 from pirkit.cli.torch_archives import load_program
 from pirkit.diag.errors import ArgumentError, PirkitError
 from pirkit.diag.progress import track
@@ -48,7 +48,7 @@ def check_cases(arguments: argparse.Namespace) -> int:
     else:
         reports.extend(track(map(_check_one, tasks), "checking", total=len(tasks)))
     if arguments.json:
-        print(json.dumps([vars(report) for report in reports], indent=1))
+        print(json_text([vars(report) for report in reports], indent=1))
     else:
         _print_reports(reports)
     return 1 if any(report.failed for report in reports) else 0
@@ -85,7 +85,7 @@ def check_programs(arguments: argparse.Namespace) -> int:
         rows.append({"program": path, "entry": entry.symbol, "right": right, "report": lines})
         is_wrong = is_wrong or bool(report) or entire is not None
     if arguments.json:
-        print(json.dumps(rows, indent=1))
+        print(json_text(rows, indent=1))
     return 1 if is_wrong else 0
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from pirkit.cli.compare_commits import COMMIT, Side, sides_of_commits
 from pirkit.cli.input_files import read_inputs
+from pirkit.cli.reporting import json_text
 from pirkit.cli.run_program import compile_as_asked
 from pirkit.cli.torch_archives import load_program
 from pirkit.frontend.configuration import config
@@ -36,7 +37,7 @@ def profile_program(arguments: argparse.Namespace) -> int:
     elif target:
         write_file(target, folded(found.own()))
     elif arguments.json:
-        print(json.dumps([_as_data(found, row) for row in found.rows], indent=1))
+        print(json_text([_as_data(found, row) for row in found.rows], indent=1))
     else:
         print("\n".join(_lines(found)))
     return 0
@@ -57,7 +58,7 @@ def compare_pipelines(arguments: argparse.Namespace) -> int:
     }
     facts = [side.facts for side in sides]
     if arguments.json:
-        print(json.dumps({"pipelines": facts, "differences": problems}, indent=1))
+        print(json_text({"pipelines": facts, "differences": problems}, indent=1))
         return 1 if problems else 0
     print(f"{'':24}{'A':>14}{'B':>14}   B / A")
     for key in ("run_us", "instructions", "fused kernels", "bytes", "flops"):

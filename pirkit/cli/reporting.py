@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from math import isfinite, isnan
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pirkit.diag.errors import ArgumentError
 
@@ -12,6 +13,28 @@ if TYPE_CHECKING:
     from pirkit.passes import PipelineResult, Remark, Timing
 
 _KINDS: Final = ("passed", "missed", "analysis", "all", "")
+
+
+def json_text(data: Any, indent: int | None = None) -> str:
+    """Data as JSON, which has no other numbers: NaN, infinities and complex numbers as in Paddle's
+    models, `"NaN"`, `"INF"` and `"-INF"`, and as pairs.
+    """
+    try:
+        return json.dumps(data, indent=indent, allow_nan=False)
+    except (TypeError, ValueError):
+        return json.dumps(_spelled(data), indent=indent)
+
+
+def _spelled(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _spelled(value) for name, value in cast("dict[str, Any]", data).items()}
+    if isinstance(data, list | tuple):
+        return [_spelled(value) for value in cast("list[Any]", data)]
+    if isinstance(data, complex):
+        return [_spelled(data.real), _spelled(data.imag)]
+    if isinstance(data, float) and not isfinite(data):
+        return "NaN" if isnan(data) else "INF" if data > 0 else "-INF"
+    return data
 
 
 class RemarkFilter:

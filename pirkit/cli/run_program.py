@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from statistics import median
@@ -11,6 +10,7 @@ from typing import Any
 
 from pirkit.cli.arguments import require_suffix
 from pirkit.cli.input_files import read_inputs
+from pirkit.cli.reporting import json_text
 from pirkit.cli.torch_archives import load_program
 from pirkit.dialect.program import Program
 from pirkit.frontend.arrays import write_npz
@@ -73,7 +73,7 @@ def run_program(arguments: argparse.Namespace) -> int:
 def _print_outputs(outputs: dict[str, Any], as_json: bool) -> None:
     if as_json:
         lists = {name: value.tolist() for name, value in outputs.items()}
-        print(json.dumps(lists, default=lambda number: [number.real, number.imag]))
+        print(json_text(lists))
         return
     for name, value in outputs.items():
         print(f"{name}: {value.dtype}{list(value.shape)}")

@@ -45,6 +45,12 @@ ORDER: Final = "comp_order"
 """Attribute with the order of the derivative to which an op belongs."""
 
 
+def derivative_order(op: Operation) -> int | None:
+    """The order of the derivative to which an op belongs; None if none is given."""
+    held = op.attributes.get(ORDER)
+    return held.value.data if isinstance(held, mlir.IntegerAttr) else None
+
+
 class Builder:
     """Emits ops before an op, or at the end of a block.
 

@@ -36,6 +36,7 @@ from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.executor import Executable
 from pirkit.runtime.mode import Mode
 from pirkit.runtime.native.array_file import map_arrays, save_arrays
+from pirkit.runtime.native.cores import check_threads
 from pirkit.runtime.native.float_environment import default_environment
 from pirkit.runtime.registry import CPU
 from pirkit.runtime.tensor.allocator import HOST
@@ -169,8 +170,7 @@ def compile(
     require(isinstance(cast(object, params), Mapping | None),
             f"`params` are arrays by name, not a {type(params).__name__}",
             "leave it out to take the program's own")  # fmt: skip
-    require(threads is None or threads > 0, f"{threads} threads run nothing",
-            "give at least 1, or None for all")  # fmt: skip
+    check_threads(threads)
     library = KernelLibrary(backend, falls_back=fallback, certifies=certify, fused=_fused_by(fused))
     _ = library.device.xp  # raises now if this machine does not have the device
     if fast_math is None and pipeline is None and not require_native:

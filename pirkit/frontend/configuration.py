@@ -86,7 +86,8 @@ def _known(name: str) -> Setting:
 def _text(known: Setting, value: Any) -> str:
     """A value as the text of an environment variable. Raises ArgumentError for an invalid one."""
     text = str(int(value)) if isinstance(value, bool) else str(value)
-    if known.name == "threads" and not (text.isdecimal() and int(text) > 0):
+    is_count = text.isdecimal() and int(text) > 0 and not isinstance(value, bool)
+    if known.name == "threads" and not is_count:
         raise _wrong(known, value, "give a number of threads, at least 1")
     if known.choices and text not in known.choices:
         raise _wrong(known, value, f"it is one of {', '.join(known.choices)}")

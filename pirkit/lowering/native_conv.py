@@ -53,6 +53,9 @@ MAX_DEPTHWISE_TERMS: Final = 64
 """The same of depthwise convolutions without strides, whose register tiles are a single filter,
 with 32 registers of 512 bits (Zen 4, 96 channels of 112 x 112, 5x5: 1.14 ms, blocked 1.45)."""
 
+MAX_PHASES: Final = 1 << 12
+"""Phases of a transposed convolution, each of which is a function of its own."""
+
 
 def bind_convolution(b: Binding) -> Step | None:
     """Bind a convolution; None for small ones and those without native form.
@@ -87,6 +90,9 @@ def why_never_native(b: Binding) -> str | None:
         return f"its elements are {b.dtype}"
     if b.attrs["data_format"] in CHANNELS_LAST:
         return "its channels are the last dimension"
+    phases = prod(map(min, b.attrs["strides"], b.output().shape[2:]))
+    if has_trait(b.op, TRANSPOSED) and phases > MAX_PHASES:
+        return f"it has {phases:,} phases, more than {MAX_PHASES:,}"
     return None
 
 

@@ -25,7 +25,7 @@ from pirkit.dialect.operation import PirOp, ProgramOp, bodies, origin_of, span_o
 from pirkit.dialect.ops.control.tensor_array import SAME_ARRAY
 from pirkit.dialect.signature import INT_KINDS, REQUIRED
 from pirkit.dialect.signature import Operand as OperandSlot
-from pirkit.dialect.types import meta_of
+from pirkit.dialect.types import meta_of, sizes_of
 from pirkit.lowering.kernel_library import KernelLibrary, is_composite
 from pirkit.lowering.legalize import legalized
 from pirkit.lowering.liveness import with_frees, without_dead_calls
@@ -109,7 +109,9 @@ class _Writer(Struct):
         return cast(int, self.operand_of[value])
 
     def port(self, ports: list[Port], name: str, value: SSAValue) -> None:
-        ports.append(Port(name, cast(int, self.define(value)), meta_of(value.type)))
+        dims = [d for held in sizes_of(value.type)[:1] for d in held]
+        sizes = tuple([str(d) if d and d.terms else "" for d in dims]) if any(dims) else ()
+        ports.append(Port(name, cast(int, self.define(value)), meta_of(value.type), sizes))
 
     def written_names(self) -> list[str]:
         return [p.name for p in (*self.inputs, *self.params) if p.slot in self.written]

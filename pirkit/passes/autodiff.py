@@ -28,7 +28,7 @@ from pirkit.analysis.dynamic_shapes import is_dynamic_call
 from pirkit.analysis.execution_order import operations
 from pirkit.diag.errors import UnsupportedError, UsageError
 from pirkit.diag.limits import check
-from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value
+from pirkit.dialect.build import ORDER, RULE, SOURCE, Builder, Value, derivative_order
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, may_draw, vjp
 from pirkit.dialect.operation import (
@@ -107,7 +107,7 @@ def append_backward(
     paths, targets, wrt = _prepared(program.block, targets, wrt, moved, paddle_residuals)
     seeds = [None if c is None else latest(c, moved) for c in cotangents or [None] * len(targets)]
     # Ops of an earlier sweep carry their order, so that a derivative of a derivative is one higher.
-    order = 1 + max((_order(op) for op in paths.ops), default=0)
+    order = 1 + max((derivative_order(op) or 0 for op in paths.ops), default=0)
     check("derivative_order", order, None)
     b = Builder(program.block, before)
     shared = Shared(Builder(program.block, before), paths, frozenset(wrt))
@@ -387,11 +387,6 @@ def _provenance(op: PirOp, order: int) -> dict[str, Attribute]:
 
 def _marks(source: Attribute, order: int) -> dict[str, Attribute]:
     return {SOURCE: source, RULE: mlir.StringAttr("vjp"), ORDER: mlir.IntegerAttr(order, mlir.i32)}
-
-
-def _order(op: PirOp) -> int:
-    held = op.attributes.get(ORDER)
-    return cast("mlir.IntegerAttr[Any]", held).value.data if held is not None else 0
 
 
 # --- lists ---------------------------------------------------------------------------------------

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any, Final, cast
+from typing import Final
 
 from xdsl.dialects import builtin as mlir
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect import kinds
-from pirkit.dialect.build import ORDER, RULE, SOURCE
+from pirkit.dialect.build import RULE, SOURCE, derivative_order
 from pirkit.dialect.operation import PirOp
 from pirkit.passes.base import Pass, PassContext, Stats
 
@@ -58,7 +58,7 @@ def _origin(op: PirOp) -> str:
         return _WRITTEN
     name = rule.data if isinstance(rule, mlir.StringAttr) else "made"
     what = _RULES.get(name, f"{name} from")  # a pass of the user is a rule of its own name
-    order = op.attributes.get(ORDER)
+    order = derivative_order(op)
     if order is None:
         return f"{what} {source.data}"
-    return f"{what} {source.data}, order {cast('mlir.IntegerAttr[Any]', order).value.data}"
+    return f"{what} {source.data}, order {order}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from math import erfc, sqrt
 from typing import Final
 
 from msgspec import Struct, field
@@ -24,6 +25,18 @@ def greatest_below(low: float, high: float, dtype: DType) -> float:
         rounded = np.asarray(high, dtype.np)
         below = rounded if rounded < high else np.nextafter(rounded, np.asarray(-np.inf, dtype.np))
     return float(below) if low <= below else np.inf
+
+
+def truncation(mean: float, std: float, a: float, b: float) -> tuple[float, float, float]:
+    """Probabilities of standard normal bounds, and the factor of their quantiles: `std`, or `-std`.
+
+    Bounds above the mean are mirrored: small probabilities keep the digits that are lost near 1.
+    Both probabilities are 0 beyond 38 deviations, where the nearer bound is the number drawn.
+    """
+    if a > mean:
+        return *truncation(-mean, std, -b, -a)[:2], -std
+    low, high = (0.5 * erfc((mean - x) / ((std or 1e-300) * sqrt(2))) for x in (a, b))
+    return low, high, std
 
 
 class Draws(Struct):

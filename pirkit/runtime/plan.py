@@ -110,11 +110,12 @@ Instruction = Call | Copy | If | While | Stack
 
 
 class Port(Struct, frozen=True):
-    """A named input or parameter of a plan."""
+    """A named input or parameter of a plan, with its symbolic sizes: "" for any other."""
 
     name: str
     slot: int
     meta: Meta
+    sizes: tuple[str, ...] = ()
 
 
 class Output(Struct, frozen=True):

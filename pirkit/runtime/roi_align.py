@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
+from pirkit.diag.limits import check
 from pirkit.runtime.lazy_numpy import Array, np
 
 
@@ -53,6 +54,7 @@ def _bin_weights(
     points = sampling_ratio if sampling_ratio > 0 else ceil(step)
     if points <= 0 or length == 0:
         return 0, np.zeros((bins, 0), kind)
+    check("loop_steps", bins * points)
     at = start + np.arange(bins, dtype=kind)[:, None] * step
     at = at + (np.arange(points, dtype=kind) + kind(0.5)) * step / kind(points)
     inside = (at >= -1) & (at <= length)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
+from pirkit.diag.errors import RuntimeFault
 from pirkit.diag.forks import renewed
 from pirkit.diag.gc_pause import importing, uncollected
 from pirkit.runtime.library import Library
@@ -67,10 +69,28 @@ class SessionPool(Struct, eq=False):
             from pirkit.runtime.session import Session  # noqa: PLC0415  one native call has none
 
         metas = {s: m for s, m in zip(self._slots, key, strict=True) if m is not None}
+        self._agree(metas)
         try:
             return Session(self.plan, self.library, metas, counters, mode, variables)
         except MemoryError as error:
             raise no_memory(error) from error
+
+    def _agree(self, metas: Mapping[int, Meta]) -> None:
+        """Raise RuntimeFault (PK0903) if inputs have different sizes where a symbol names one."""
+        known: dict[str, tuple[int, str]] = {}
+        for port in (*self.plan.inputs, *self.plan.params):
+            meta = metas.get(port.slot)
+            for name, size in zip(port.sizes, getattr(meta, "shape", ()), strict=False):
+                if not name:
+                    continue
+                first, where = known.setdefault(name, (size, port.name))
+                if first != size:
+                    raise RuntimeFault(
+                        f"the size `{name}` is {first} in input {where!r} and {size} in"
+                        f" {port.name!r}",
+                        code="PK0903",
+                        help="a name of a size means one size in the whole program",
+                    )
 
     def give(self, key: Key, session: Session) -> None:
         """Return a session. Sessions of the least recently used shapes are dropped."""

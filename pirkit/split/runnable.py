@@ -17,6 +17,7 @@ from pirkit.diag.forks import renewed
 from pirkit.lowering.prim import default_pipeline, with_prim
 from pirkit.runtime.device import Device
 from pirkit.runtime.mode import Mode
+from pirkit.runtime.native.cores import check_threads
 from pirkit.runtime.scope.bound_plan import BoundPlan
 from pirkit.runtime.scope.scope import Scope
 from pirkit.runtime.scope.scope_pool import PoolCount, ScopePool
@@ -61,6 +62,7 @@ class RunnableProgram:
         seed: int = 0,
         threads: int | None = None,
     ) -> None:
+        check_threads(threads)
         self.parts = parts
         self.names = parts.names
         self.seed = seed

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pirkit.diag.errors import ArgumentError
 from pirkit.diag.gc_pause import uncollected
+from pirkit.runtime.native.cores import check_threads
 from pirkit.torch.capture import capture
 from pirkit.torch.captured_graph import Captured
 from pirkit.torch.compiled_graph import LOG, CompiledGraph, Specialized
@@ -63,6 +64,7 @@ class Options:
                 help=f"options are {', '.join(sorted(known))}",
             )  # fmt: skip
         found = cls(**chosen)
+        check_threads(found.threads)
         if found.autograd not in ("pirkit", "torch"):
             raise ArgumentError(
                 f"`autograd` is {found.autograd!r}",

@@ -156,6 +156,15 @@ def test_subscripts_that_a_tensor_lacks(index: Any) -> None:
         tensor.at[index].set(0.0)
 
 
+@pytest.mark.parametrize("value", [np.ones(7), "x", [[1], [2, 3]]])
+def test_values_that_do_not_fit_a_subscript(value: Any) -> None:
+    tensor = pirkit.tensor([1.0, 2.0, 3.0, 4.0])
+    with pytest.raises(pirkit.PirkitError, match="PK0701"):
+        tensor[:2] = value
+    with pytest.raises(pirkit.PirkitError, match="PK0701"):
+        tensor.at[:2].set(value)
+
+
 @pytest.mark.parametrize("value", [2, -1, 0.5, "yes"])
 def test_what_is_neither_true_nor_false(value: Any) -> None:
     with pytest.raises(pirkit.PirkitError, match="PK0701"):

@@ -182,6 +182,23 @@ def test_moments(name: str) -> None:
     assert abs(found.std() - deviation) < 5 * error + 1e-4
 
 
+@pytest.mark.parametrize("low", [2.0, 5.0, 9.0, 40.0])
+@pytest.mark.parametrize("width", [1.0, np.inf])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_truncated_numbers_lie_between_bounds_far_from_the_mean(
+    low: float, width: float, sign: int
+) -> None:
+    a, b = sorted((sign * low, sign * (low + width)))
+    law = {"mean": 0.0, "std": 1.0, "a": a, "b": b, "seed": 3}
+    whole = np.asarray(ops.truncated_gaussian_random(shape=(999,), dtype="float64", **law))
+    keyed = np.asarray(random.truncated_normal(KEY, a, b, (999,)))
+    for found in (whole, keyed):
+        assert np.all((a <= found) & (found <= b) & (np.abs(found) < low + 3))
+    if 2 < low < 38:
+        assert len(np.unique(whole)) == 999
+        assert abs(np.abs(whole).mean() - low - 1 / low) < 0.2 / low + 0.01
+
+
 def test_keys_are_independent() -> None:
     rows = pirkit.vmap(lambda k: random.normal(k, (2000,)))(random.split(KEY, 6))
     correlation = np.corrcoef(np.asarray(rows)) - np.eye(6)

@@ -34,6 +34,11 @@ WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
     "compile(pipeline)": (lambda: pirkit.compile(PROGRAM, pipeline="csee"), "PK0702", "unknown pass"),
     "compile(fused)": (lambda: pirkit.compile(PROGRAM, fused="gpu"), "PK0701", "nothing called `gpu`"),
     "compile(threads=0)": (lambda: pirkit.compile(PROGRAM, threads=0), "PK0701", "0 threads"),
+    **{
+        f"threads={n!r}": (lambda n=n: pirkit.compile(PROGRAM, threads=n), "PK0701", f"{n!r} threads")
+        for n in (1.5, True, "2")
+    },
+    "config(threads=True)": (lambda: pirkit.threads(True), "PK0701", "not True"),
     "compile(entry)": (lambda: pirkit.compile(PROGRAM, entry="foo"), "PK0700", "@foo"),
     "compile(params=3)": (lambda: pirkit.compile(PROGRAM, params=3), "PK0701", "arrays by name"),
     "load(None)": (lambda: pirkit.load(None), "PK0701", "the path of a file, not a NoneType"),

@@ -34,3 +34,12 @@ pir.program @rewritten(%x "x" : tensor<2xf32>) {
   %0 = pd_op.cos(%x) {comp_op_name = "sin", comp_rule = "sin-to-cos"} : (tensor<2xf32>) -> tensor<2xf32>
   pir.shadow_output(%0) {output_name = "z"} : (tensor<2xf32>) -> ()
 }
+
+// -----
+// An order that is no integer is none.
+// CHECK:         analysis: print-origins: derivative of sin: cos
+// CHECK-LABEL:   pir.program @disordered
+pir.program @disordered(%x "x" : tensor<2xf32>) {
+  %0 = pd_op.cos(%x) {comp_op_name = "sin", comp_rule = "vjp", comp_order = "first"} : (tensor<2xf32>) -> tensor<2xf32>
+  pir.shadow_output(%0) {output_name = "z"} : (tensor<2xf32>) -> ()
+}

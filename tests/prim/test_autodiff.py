@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pirkit.dialect.build import Builder, Value
+from pirkit.dialect.attrs import encode
+from pirkit.dialect.build import ORDER, Builder, Value, derivative_order
 from tests.prim.differentiation import CLEAN, Array, Traced, derivatives, numeric_gradient
 
 X: Array = np.array([0.3, -0.7, 1.1])
@@ -129,3 +130,12 @@ def test_rows_are_scattered_to_the_other_cotangents(gathers: int) -> None:
     np.testing.assert_allclose(
         t.run({"g": grad})["g"], numeric_gradient(value, table, weights), rtol=1e-6, atol=1e-8
     )
+
+
+def test_an_order_that_is_no_integer_is_none() -> None:
+    t = Traced([X])
+    y = t.b.tanh(t.args[0])
+    t.b.emitted[-1].attributes[ORDER] = encode("str", "first")
+    (grad,) = t.grad(y, t.args)
+    assert grad is not None
+    assert derivative_order(grad.ssa.owner) == 1

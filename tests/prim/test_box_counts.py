@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import pirkit
-from pirkit.diag.errors import RuntimeFault
+from pirkit import ops
+from pirkit.diag.errors import LimitError, RuntimeFault
 
 
 @pytest.mark.parametrize("counts", [[1, 4], [3, 0], [5, -1]])
@@ -30,3 +31,10 @@ def test_wrong_counts_are_refused(
     with pytest.raises(RuntimeFault) as caught:
         run(x=given[0], b=given[1], n=np.array(counts, np.int32))
     assert caught.value.code == "PK0901"
+
+
+@pytest.mark.parametrize(("side", "ratio"), [(1e9, -1), (4.0, 10**9)])
+def test_more_points_than_a_loop_may_have_are_refused(side: float, ratio: int) -> None:
+    x, boxes = np.ones((1, 1, 8, 8), np.float32), np.array([[0, 0, side, side]], np.float32)
+    with pytest.raises(LimitError, match="loop_steps"):
+        ops.roi_align(x, boxes, None, sampling_ratio=ratio)

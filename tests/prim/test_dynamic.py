@@ -131,3 +131,27 @@ def test_pooling_that_keeps_sizes(kind: str, size: int) -> None:
         assert slope is not None
         found.append(t.run({"slope": slope}, "decompose,verify-primitive")["slope"])
     np.testing.assert_allclose(*found, rtol=1e-12)
+
+
+@pytest.mark.parametrize("offset", [5, 3, 1, -3])
+@pytest.mark.parametrize("known", [True, False])
+def test_diagonals_that_are_empty_may_be_filled(known: bool, offset: int) -> None:
+    x = np.arange(9.0).reshape(3, 3)
+    t = Traced([x, np.zeros(max(3 - abs(offset), 0))], known=known)
+    filled = t.b.fill_diagonal_tensor(*t.args, offset=offset)
+    found = t.run({"y": filled}, "decompose,verify-primitive")["y"]
+    np.testing.assert_array_equal(found, x - x * np.eye(3, k=offset))
+
+
+@pytest.mark.parametrize("right", [(2, 3), (3, 3), (3, 5)])
+def test_sizes_tell_vectors_from_a_matrix_when_the_program_runs(right: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal((2, 3, 3)) + 3 * np.eye(3), rng.standard_normal(right)]
+    found: list[dict[str, Array]] = []
+    for known in (True, False):
+        t = Traced(given, known=known)
+        slopes = t.grad(t.b.exp(t.b.solve(*t.args)), t.args)
+        outputs = {f"g{i}": g for i, g in enumerate(slopes) if g is not None}
+        found.append(t.run(outputs, "decompose"))
+    for name in ("g0", "g1"):
+        np.testing.assert_allclose(found[0][name], found[1][name], rtol=1e-12)

@@ -46,6 +46,22 @@ def computed(name: str, inputs: list[Array], attrs: dict[str, Any], pipeline: st
     return t.run({"y": found[0] if isinstance(found, tuple) else found}, pipeline)["y"][0]
 
 
+# --- signs of zero -------------------------------------------------------------------------------
+
+ZEROS: Final = {"elu": -0.0, "celu": -0.0, "selu": -0.0, "logsigmoid": np.inf}
+"""Where an activation gives a zero."""
+
+
+@pytest.mark.parametrize(("name", "at"), ZEROS.items())
+def test_every_way_gives_zero_its_sign(name: str, at: float) -> None:
+    x = np.array([at, 1.0, -1.0])
+    f = getattr(ops, name)
+    program = pirkit.trace(f, x)
+    runs = [pirkit.compile(program, backend=b) for b in ("cpu", "reference")]
+    found = [f(x), pirkit.jit(f)(x), *(y for run in runs for y in run.run({"x": x}).values())]
+    assert [np.signbit(np.asarray(y)[0]) for y in found] == [name != "logsigmoid"] * 4
+
+
 # --- powers --------------------------------------------------------------------------------------
 
 POWERS: Final = [

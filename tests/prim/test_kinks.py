@@ -289,3 +289,17 @@ def test_forward_mode_beside_a_nan(name: str) -> None:
     _, (first, second) = pirkit.jet(f, (x,), ((np.ones(4), np.zeros(4)),))
     np.testing.assert_array_equal(np.asarray(first), slope)
     np.testing.assert_array_equal(np.asarray(second), 0.0)
+
+
+def test_the_first_of_the_greatest_channels_has_the_slope() -> None:
+    """As in Paddle's `maxout_grad`, in reverse and in forward mode."""
+    x = np.array([1.0, 1.0, 2.0, 2.0, 0.0, 3.0]).reshape(1, 6, 1, 1)
+    expected = np.array([1.0, 0.0, 1.0, 0.0, 0.0, 1.0])
+
+    def f(x: Any) -> Any:
+        return ops.maxout(x, groups=2).sum()
+
+    given = np.ones((1, 3, 1, 1))
+    by_op = ops.maxout_grad(x, ops.maxout(x, groups=2), given, groups=2, axis=1)
+    for found in (pirkit.grad(f)(x), pirkit.jacfwd(f)(x), by_op):
+        np.testing.assert_array_equal(np.asarray(found).ravel(), expected)

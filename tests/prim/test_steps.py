@@ -71,6 +71,9 @@ DRAWS: Final[dict[str, Callable[[Builder], Value]]] = {
     "a truncated normal law": lambda b: b.truncated_gaussian_random(
         shape=(64,), mean=0.5, std=2.0, seed=7, a=-1.0, b=4.0, dtype=dt.float64
     ),
+    "a law far from its mean": lambda b: b.truncated_gaussian_random(
+        shape=(64,), mean=-20.0, std=2.0, seed=7, a=-1.0, b=4.0, dtype=dt.float64
+    ),
     "an exponential law": lambda b: b(
         "pd_op.exponential_", b.const(0.0, dt.float64, (64,)), lam=2.0
     ),

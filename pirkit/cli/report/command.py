@@ -119,7 +119,7 @@ def page(title: str, parts: Sequence[tuple[PartReport, PipelineResult]]) -> str:
     # `</script>` in a string of the program must not end the script
     facts = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     return Template(texts["report.html"]).substitute(
-        title=escape(title),
+        title=escape(title.encode(errors="backslashreplace").decode()),  # names of files
         version=VERSION,
         style=texts["report.css"],
         script="\n".join(texts[name] for name in _SCRIPTS),

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
+from pirkit.diag.errors import ArgumentError
 from pirkit.runtime.native.thread_pool import MAX_WORKERS
 
 _PAIRS: Final = (
@@ -116,6 +117,16 @@ _ALLOWED: Final = _Allowed()
 def allowed_threads() -> int:
     """The current thread limit for native code, independent of the pool's size."""
     return _ALLOWED.threads
+
+
+def check_threads(threads: Any) -> None:
+    """Raise ArgumentError (PK0701) unless it is an integer of at least 1, or None."""
+    is_count = hasattr(threads, "__index__") and not isinstance(threads, bool)
+    if threads is not None and not (is_count and threads > 0):
+        raise ArgumentError(
+            f"{threads!r} threads run nothing",
+            help="give an integer of at least 1, or None for all",
+        )
 
 
 def limit_all(threads: int | None) -> None:

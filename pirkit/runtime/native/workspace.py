@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from pirkit.runtime.tensor.allocator import plain_bytes
+from pirkit.runtime.tensor.allocator import no_memory, plain_bytes
 from pirkit.runtime.tensor.buffer import address_of
 
 Array = np.ndarray[Any, Any]
@@ -39,7 +39,10 @@ class Block:
 
     def __init__(self, nbytes: int) -> None:
         # numpy allocates it, as numpy requests huge pages for large buffers
-        self.memory: Array = plain_bytes(nbytes + LINE)
+        try:
+            self.memory: Array = plain_bytes(nbytes + LINE)
+        except MemoryError as error:
+            raise no_memory(error) from error
         self.base = lines(address_of(self.memory))
         self.nbytes = nbytes
 

@@ -11,7 +11,13 @@ from typing import Any, ClassVar, Final, cast
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from pirkit.diag.errors import RuntimeFault, SubscriptError, TraceError, UnsupportedError
+from pirkit.diag.errors import (
+    ArgumentError,
+    RuntimeFault,
+    SubscriptError,
+    TraceError,
+    UnsupportedError,
+)
 from pirkit.diag.html import listing
 from pirkit.runtime.convert import HALF_TYPES, convert, in_f32
 from pirkit.runtime.dtype import DType, of_numpy
@@ -171,15 +177,24 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         parts = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
         if (traced := next(_traced((*parts, value)), None)) is not None:
             traced[index] = value  # raises an error with the line and the remedy
+        target, index, value = self.mutable(), array_api.unwrap(index), array_api.unwrap(value)
         try:
-            self.mutable()[array_api.unwrap(index)] = array_api.unwrap(value)
+            target[index] = value
         except (IndexError, OverflowError) as error:
             raise self._lacks(error) from error
+        except (TypeError, ValueError) as error:
+            raise self._not_stored(error) from error
 
     def _lacks(self, error: Exception) -> SubscriptError:
         return SubscriptError(
             f"subscript of a {self.meta}: {error}",
             help="a subscript is an integer, a slice, `...`, None, integers in an array, or a mask",
+        )
+
+    def _not_stored(self, error: Exception) -> ArgumentError:
+        return ArgumentError(
+            f"cannot store into a subscript of a {self.meta}: {error}",
+            help="a value is a number or an array that broadcasts to the elements it replaces",
         )
 
     def updated(self, index: tuple[Any, ...], how: str, value: Any) -> Any:
@@ -191,6 +206,8 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
             return DenseTensor(update(self.array, array_api.unwrap(index), how, given))
         except (IndexError, OverflowError) as error:
             raise self._lacks(error) from error
+        except (TypeError, ValueError) as error:
+            raise self._not_stored(error) from error
 
     def _apply(self, name: str, *arguments: Any, **options: Any) -> Any:
         if (traced := next(_traced((*arguments, *options.values())), None)) is not None:
@@ -320,6 +337,12 @@ class DenseTensor(array_api.Wrapped, NDArrayOperatorsMixin, TensorMethods):
         if copy is False and not self.place.on_host:
             raise ValueError("a tensor on a GPU cannot become a numpy array without a copy")
         return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __jax_array__(self) -> Any:
+        """What `jax.numpy.asarray` takes, which refuses types that are not numpy's: a copy, as
+        arrays of JAX never change.
+        """
+        return import_module("jax.numpy").array(self.numpy())
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

@@ -82,9 +82,13 @@ class SparseCooTensor:
         if self.coalesced:
             return self
         dims = self.shape[: self.indices.shape[0]]
-        flat: Array = np.asarray(np.ravel_multi_index(tuple(self.indices), dims))
-        is_nonzero, values = sum_duplicates(flat, self.values.array)
-        indices = np.stack(np.unravel_index(is_nonzero, dims))
+        if prod(dims) > np.iinfo(np.int64).max:  # flat positions would overflow
+            indices, flat = np.unique(self.indices, axis=1, return_inverse=True)
+            _, values = sum_duplicates(flat.reshape(-1), self.values.array)
+        else:
+            flat = np.asarray(np.ravel_multi_index(tuple(self.indices), dims))
+            is_nonzero, values = sum_duplicates(flat, self.values.array)
+            indices = np.stack(np.unravel_index(is_nonzero, dims))
         return SparseCooTensor(indices, DenseTensor(values), self.shape, coalesced=True)
 
     def to_dense(self) -> DenseTensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -72,6 +73,22 @@ def test_random_inputs_can_be_drawn_again(run: Run) -> None:
     assert run(FILE, "--inputs", "random:1", "--json") == first
     assert run(FILE, "--inputs", "random:2", "--json") != first
     assert run(FILE, "--inputs", "random:x")[0] == 2
+
+
+def test_numbers_that_json_lacks_are_words(run: Run, tmp_path: Path) -> None:
+    """So that any reader of JSON takes them. The name of the program is no UTF-8."""
+    program, page = tmp_path / os.fsdecode(b"caf\xe9.mlir"), tmp_path / "page.html"
+    program.write_text(
+        'pir.program @main(%x "x" : tensor<3xf32>) {\n'
+        "  %y = pd_op.log(%x) : (tensor<3xf32>) -> tensor<3xf32>\n"
+        '  pir.shadow_output(%y) {output_name = "y"} : (tensor<3xf32>) -> ()\n}\n'
+    )
+    np.savez(tmp_path / "x.npz", x=np.array([0, -1, np.inf], np.float32))
+    common = (str(program), "--inputs", str(tmp_path / "x.npz"))
+    code, out, _ = run(*common, "--json")
+    assert (code, json.loads(out)) == (0, {"y": ["-INF", "NaN", "INF"]})
+    assert run(*common, "--report", str(page))[0] == 0
+    assert "caf\\udce9.mlir" in page.read_text()
 
 
 def test_inputs_after_random_ones_replace_them(run: Run, tmp_path: Path) -> None:

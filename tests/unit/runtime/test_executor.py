@@ -447,3 +447,21 @@ def test_arguments_whose_conversion_fails_are_told() -> None:
     assert error.value.code == "PK0903"
     with pytest.raises(UsageError, match="no array of it"):
         pirkit.ops.relu(Unreadable())
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_inputs_agree_in_the_sizes_that_a_symbol_names(backend: str) -> None:
+    """Sizes of 1 would broadcast."""
+    kind = 'tensor<?xf32, #pir.dims<["N"]>>'
+    program = Program(
+        parsed(
+            f'pir.program @main(%x "x" : {kind}, %y "y" : {kind}) {{\n'
+            f"  %z = pd_op.add(%x, %y) : ({kind}, {kind}) -> {kind}\n"
+            f'  pir.shadow_output(%z) {{output_name = "z"}} : ({kind}) -> ()\n}}'
+        )
+    )
+    exe = pirkit.compile(program, backend=backend)
+    three, one = np.ones(3, np.float32), np.ones(1, np.float32)
+    np.testing.assert_array_equal(exe(x=three, y=three)["z"], three * 2)
+    with pytest.raises(RuntimeFault, match="`N` is 3 in input 'x' and 1 in 'y'"):
+        exe(x=three, y=one)

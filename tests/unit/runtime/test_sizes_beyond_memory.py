@@ -19,6 +19,7 @@ from pirkit.dialect.types import meta_of, type_of
 from pirkit.frontend.files import Program, load
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import MAX_ARRAY_BYTES, TensorMeta, VecMeta, is_addressable
+from pirkit.runtime.native.workspace import WORKSPACE
 from pirkit.runtime.place import CPU
 from pirkit.runtime.tensor.allocator import HOST, plain_bytes
 
@@ -161,3 +162,20 @@ def test_sizes_that_runs_bring(way: str, tmp_path: Path) -> None:
     with pytest.raises(RuntimeFault) as caught:
         WAYS[way](made)(**dict(zip("xyz", given, strict=True)))
     assert caught.value.code == "PK0901"
+
+
+def test_scratch_of_compiled_programs() -> None:
+    """The images with their padding would be scratch memory; the result is small."""
+    far = 1 << 40
+    with pytest.raises(RuntimeFault, match="PK0901"):
+        WORKSPACE.take(far << 8)
+
+
+def test_transposed_convolutions_of_huge_strides() -> None:
+    """Each phase would be a function: there are as many as positions between two elements."""
+    x, w = np.ones((1, 8, 2, 2), np.float32), np.ones((8, 8, 3, 3), np.float32)
+    sides = {"strides": (512, 512), "paddings": (0, 0), "dilations": (1, 1), "groups": 1}
+    attrs = {**sides, "padding_algorithm": "EXPLICIT", "data_format": "NCHW"}
+    found = np.asarray(pirkit.jit(lambda x: ops.conv2d_transpose(x, w, **attrs))(x))
+    assert found.shape == (1, 8, 515, 515)
+    assert (found.sum(), np.count_nonzero(found)) == (8 * 8 * 9 * 4, 8 * 9 * 4)

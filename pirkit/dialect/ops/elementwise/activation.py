@@ -136,7 +136,7 @@ class Elu(_Activation):
 @reference(Elu)
 @in_f32
 def _(x: Array, *, alpha: float) -> Any:
-    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+    return np.where(x > 0, x, alpha * np.expm1(np.where(x > 0, 0, x)))
 
 
 @op
@@ -154,7 +154,7 @@ class Celu(_Activation):
 @reference(Celu)
 @in_f32
 def _(x: Array, *, alpha: float) -> Any:
-    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha))
+    return np.where(x > 0, x, alpha * np.expm1(np.where(x > 0, 0, x) / alpha))
 
 
 @op
@@ -172,7 +172,7 @@ class Selu(_Activation):
 @reference(Selu)
 @in_f32
 def _(x: Array, *, scale: float, alpha: float) -> Any:
-    return scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+    return scale * np.where(x > 0, x, alpha * np.expm1(np.where(x > 0, 0, x)))
 
 
 @op
@@ -243,7 +243,7 @@ class Logsigmoid(_Activation):
 @reference(Logsigmoid)
 @in_f32
 def _(x: Array) -> Any:
-    return -np.logaddexp(-x, np.zeros_like(x))
+    return 0 - np.logaddexp(-x, np.zeros_like(x))
 
 
 ACTIVATIONS: Final = (

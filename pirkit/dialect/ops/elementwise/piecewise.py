@@ -42,7 +42,7 @@ def _(x: Array) -> Any:
 
 @op
 class Relu6(_Activation):
-    """`x` moved into [0, 6]."""
+    """`x` moved into [0, 6]. Native code gives 0 for -0.0, where the slope is that of the bound."""
 
     name = "pd_op.relu6"
     traits = (IDEMPOTENT, NONNEGATIVE)

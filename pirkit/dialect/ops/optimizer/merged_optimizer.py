@@ -34,7 +34,7 @@ class MergedAdam:
     C1: the parameters are float tensors.
     C2: each gradient and moment has the shape of its parameter.
     C3: the learning rates and the powers have one element.
-    C4: the lists are of one length.
+    C4: the lists are of one length, and not empty.
     C5: `amsgrad` has a `moment2_max`.
     """
 
@@ -67,7 +67,7 @@ class MergedMomentum:
     C1: the parameters are float tensors.
     C2: each gradient and velocity has the shape of its parameter.
     C3: the learning rates have one element.
-    C4: the lists are of one length; there may be one learning rate for all.
+    C4: the lists are of one length, and not empty; there may be one learning rate for all.
     """
 
     name = "pd_op.merged_momentum_"
@@ -133,6 +133,7 @@ def _check_numbers(given: VecMeta, count: int) -> None:
 
 def _check(param: VecMeta, *same_shaped: VecMeta | None) -> None:
     count = len(param)
+    require(count > 0, "C4", "no parameter")
     for others in same_shaped:
         if others is None:
             continue
@@ -226,6 +227,7 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(x, x[::-1], x, rate, mu=0.9)
     yield "C3", s(x, x, x, [s.tensor(2)], mu=0.9)
     yield "C4", s(x, x[:1], x, rate, mu=0.9)
+    yield "C4", s([], [], [], rate, mu=0.9)
 
 
 @bad_samples(MergedAdam)
@@ -236,4 +238,5 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     yield "C2", s(x, x[::-1], ones, x, x, None, ones, ones)
     yield "C3", s(x, x, [s.tensor(2), s.tensor(2)], x, x, None, ones, ones)
     yield "C4", s(x, x, ones, x, x, None, one, ones)
+    yield "C4", s([], [], [], [], [], None, [], [])
     yield "C5", s(x, x, ones, x, x, None, ones, ones, amsgrad=True)

@@ -16,7 +16,7 @@ from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import requested
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import convert
-from pirkit.runtime.draws import greatest_below
+from pirkit.runtime.draws import greatest_below, truncation
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.lazy_numpy import Array, np
 from pirkit.runtime.meta import TensorMeta
@@ -166,12 +166,11 @@ def _(
     rng: Rng,
     **_: object,
 ) -> Array:
-    law = NormalDist(mean, std)
-    low, high = law.cdf(a), law.cdf(b)
+    low, high, factor = truncation(mean, std, a, b)
     tiny = np.finfo(np.float64).smallest_normal
     drawn = np.clip(low + (high - low) * rng.random(shape), tiny, 1 - 2.0**-53)
-    inverse = np.frompyfunc(law.inv_cdf, 1, 1)(drawn)
-    return convert(np.clip(np.asarray(inverse, np.float64), a, b), dtype)
+    inverse = np.frompyfunc(NormalDist().inv_cdf, 1, 1)(drawn)
+    return convert(np.clip(np.asarray(inverse, np.float64) * factor + mean, a, b), dtype)
 
 
 @samples(TruncatedGaussianRandom)
@@ -179,6 +178,8 @@ def _(s: SampleMaker) -> Iterator[Sample]:
     limits = {"a": -2.0, "b": 2.0}
     yield s(shape=(2, 3), mean=0.0, std=1.0, seed=0, **limits)
     yield s(shape=(0,), mean=0.0, std=1.0, seed=0, dtype=dt.float64, **limits)
+    yield s(shape=(3,), mean=1.0, std=0.5, seed=0, a=6.0, b=8.0)
+    yield s(shape=(2,), mean=1.0, std=0.0, seed=0, **limits)
 
 
 @bad_samples(TruncatedGaussianRandom)

@@ -7,6 +7,7 @@ from itertools import product
 from math import prod
 from typing import Any, Final
 
+from pirkit.diag.limits import check
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import same_dim
@@ -53,7 +54,8 @@ class RoiAlign:
     Row i of `boxes [R, 4]` (x1, y1, x2, y2, times `spatial_scale`) becomes
     `out[i, C, pooled_height, pooled_width]`. The first `boxes_num[0]` boxes are in image 0, and so
     on. Each bin averages `sampling_ratio` points per direction, or as many as its size when that
-    is not positive. `aligned` counts from the centres of the elements.
+    is not positive; LimitError for more than `loop_steps`. `aligned` counts from the centres of the
+    elements.
 
     C1: `x` has four dimensions and `boxes` is `[R, 4]`.
     C2: `pooled_height` and `pooled_width` are positive.
@@ -153,6 +155,7 @@ def _(
     *,
     pooled_height: int,
     pooled_width: int,
+    sampling_ratio: int,
     **_: object,
 ) -> TensorMeta:
     fits = x.rank == 4 and boxes.rank == 2 and same_dim(boxes.shape[-1], 4)
@@ -162,6 +165,7 @@ def _(
     require(positive, "C2", f"a result of {pooled_height} by {pooled_width}")
     counts = 1 if boxes_num is None else boxes_num.shape[0] if boxes_num.rank == 1 else 0
     require(same_dim(counts, x.shape[0]), "C3", f"{x.shape[0]} images, boxes_num {boxes_num}")
+    check("loop_steps", sampling_ratio * max(pooled_height, pooled_width))
     return x.with_shape((boxes.shape[0], x.shape[1], pooled_height, pooled_width))
 
 

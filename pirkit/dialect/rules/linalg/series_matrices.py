@@ -11,10 +11,9 @@ from collections.abc import Callable
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import jet
-from pirkit.dialect.ops.linalg.solve import holds_vectors
 from pirkit.dialect.rules.linalg.cofactors import determinants, has_cofactors
 from pirkit.dialect.rules.linalg.factorization import inverse_gaps
-from pirkit.dialect.rules.linalg.solve import adjoint, transposed
+from pirkit.dialect.rules.linalg.solve import adjoint, solves_vectors, transposed
 from pirkit.dialect.rules.taylor.series import Coefficient, Series, integrated, scaled
 
 Product = Callable[[Value, Value], Value]
@@ -65,7 +64,7 @@ def _(c: OpCall, x: Series) -> Series:
 def _(c: OpCall, x: Series, y: Series) -> Series:
     """``x z = y``."""
     b = c.b
-    vectors = holds_vectors(c.x.shape, c.y.shape)
+    vectors = solves_vectors(c)
 
     def multiply(p: Value, q: Value) -> Value:
         return b.squeeze(p @ b.unsqueeze(q, axis=(-1,)), axis=(-1,)) if vectors else p @ q

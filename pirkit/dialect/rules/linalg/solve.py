@@ -6,12 +6,16 @@ reverse mode algorithmic differentiation" (2008).
 
 from __future__ import annotations
 
+from pirkit.diag.errors import DynamicShapeError
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.operation import span_of
 from pirkit.dialect.ops.linalg.solve import holds_vectors
 from pirkit.dialect.rules.linalg.cofactors import cofactors, has_cofactors
+from pirkit.dialect.shapes import same_dim
+from pirkit.runtime.meta import UNKNOWN
 
 
 def transposed(b: Builder, x: Value) -> Value:
@@ -85,12 +89,27 @@ def _identity(b: Builder, x: Value) -> Value:
     return b.tril(b.triu(ones, diagonal=0), diagonal=0)
 
 
+def solves_vectors(c: OpCall) -> bool:
+    """Whether `y` of a `solve` holds vectors. Raises DynamicShapeError (PK0406) if its sizes, which
+    are known only when the program runs, decide that.
+    """
+    x, y = c.x.shape, c.y.shape
+    found = holds_vectors(x, y)
+    if found and len(y) > 1 and UNKNOWN in (*x[:-1], *y) and same_dim(y[-2], x[-1]):
+        raise DynamicShapeError(
+            f"`y` of `{c.op.name}` holds vectors or a matrix, as its sizes turn out",
+            span=span_of(c.op),
+            help="compile the whole program, or bind the sizes of its inputs",
+        )
+    return found
+
+
 @vjp("pd_op.solve")
 def _(c: OpCall, g: Value) -> tuple[Value, Value]:
     b, x, out = c.b, c.x, c.out
     of_y = b.solve(adjoint(b, x), g)
     left, right = of_y, out
-    if holds_vectors(x.shape, c.y.shape):
+    if solves_vectors(c):
         left, right = b.unsqueeze(of_y, axis=(-1,)), b.unsqueeze(out, axis=(-1,))
     return b.sum_to(-(left @ adjoint(b, right)), x), b.sum_to(of_y, c.y)
 

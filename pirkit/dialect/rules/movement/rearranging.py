@@ -8,7 +8,7 @@ from typing import cast
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import decompose
+from pirkit.dialect.opdef import decompose, jet, vjp
 from pirkit.dialect.ops.movement.coalesce import padded_sizes
 from pirkit.dialect.rules.movement.movement import arange, part, refused
 from pirkit.dialect.rules.movement.size_ops import (
@@ -182,8 +182,35 @@ def _(c: OpCall) -> Value:
 
 @decompose("pd_op.maxout")
 def _(c: OpCall) -> Value:
-    b, x = c.b, c.x
+    grouped, axis = _grouped(c, c.x)
+    return c.b("pd_op.max", grouped, axis=(axis,), keepdim=False)
+
+
+def _grouped(c: OpCall, x: Value) -> tuple[Value, int]:
+    """The channels of a `maxout` with the groups as an axis of their own, and that axis."""
     axis: int = c.axis % x.rank
-    sizes = sizes_of(b, x)
-    grouped = [*sizes[:axis], shrunk(b, sizes[axis], c.groups), c.groups, *sizes[axis + 1 :]]
-    return b("pd_op.max", in_shape(b, x, grouped), axis=(axis + 1,), keepdim=False)
+    sizes = sizes_of(c.b, x)
+    grouped = [*sizes[:axis], shrunk(c.b, sizes[axis], c.groups), c.groups, *sizes[axis + 1 :]]
+    return in_shape(c.b, x, grouped), axis + 1
+
+
+def _is_first(c: OpCall) -> tuple[Value, int]:
+    """Where the first of the greatest in each group is: Paddle differentiates that one."""
+    b, (grouped, axis) = c.b, _grouped(c, c.x)
+    first = b.argmax(grouped, axis=axis, keepdims=True)
+    at = b.reshape(arange(b, grouped, axis), (-1, *[1] * (grouped.rank - 1 - axis)))
+    return b.equal(at, first), axis
+
+
+@vjp("pd_op.maxout")
+def _(c: OpCall, g: Value) -> Value:
+    is_first, axis = _is_first(c)
+    return in_shape(
+        c.b, c.b.where(is_first, c.b.unsqueeze(g, axis=(axis,)), 0.0), sizes_of(c.b, c.x)
+    )
+
+
+@jet("pd_op.maxout")
+def _(c: OpCall, x: list[Value | None]) -> list[Value | None]:
+    b, (is_first, axis) = c.b, _is_first(c)
+    return [v and b.sum(b.where(is_first, _grouped(c, v)[0], 0.0), (axis,)) for v in x]

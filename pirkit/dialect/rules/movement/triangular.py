@@ -8,6 +8,7 @@ from pirkit.dialect.opdef import decompose
 from pirkit.dialect.rules.movement.movement import arange
 from pirkit.dialect.rules.movement.size_ops import Size, as_list, in_shape, sizes_of
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 
 
 @decompose("pd_op.tril", "pd_op.triu")
@@ -117,6 +118,8 @@ def _(c: OpCall) -> Value:
     y = c.y if x.rank > 2 else b.reshape(c.y, (-1,))
     if y.shape[-1] == 0:
         return x
+    if y.shape[-1] == UNKNOWN:  # perhaps empty: one more element that rows may read
+        y = b.pad(y, paddings=[0] * (2 * y.rank - 1) + [1], pad_value=0.0)
     row, column = _places(b, front)
     is_diagonal = b.equal(column - row, b.const(offset, dt.int64))
     along = row + b.const(min(offset, 0), dt.int64)

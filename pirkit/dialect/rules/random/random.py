@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from statistics import NormalDist
+from functools import reduce
 
 from pirkit.dialect.attrs import encode
 from pirkit.dialect.build import Builder, Value
@@ -14,6 +14,8 @@ from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.rules.movement.movement import END, arange, part, refused
 from pirkit.dialect.rules.movement.size_ops import shape_of
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.bessel import QUANTILE_FAR_TAIL, QUANTILE_TAIL
+from pirkit.runtime.draws import truncation
 from pirkit.runtime.meta import UNKNOWN
 
 TINY = sys.float_info.min
@@ -27,16 +29,28 @@ def uniform(b: Builder, shape: Sequence[int] | Value, seed: int = 0) -> Value:
 @decompose("pd_op.truncated_gaussian_random")
 def _(c: OpCall) -> Value:
     """The inverse of the distribution function, at a uniform number between its bounds."""
-    b, mean, std = c.b, c.mean, c.std
-    law = NormalDist(mean, std)
-    least, most = c.a, c.op.attribute("b")
-    low, high = law.cdf(least), law.cdf(most)
+    b, least, most = c.b, c.a, c.op.attribute("b")
+    low, high, factor = truncation(c.mean, c.std, least, most)
     drawn = b.uniform(
         shape=c.shape, min=low, max=high, dtype=dt.float64, seed=c.seed, place=c.place
     )
     inside = b.clip(drawn, min=TINY, max=1 - 2.0**-53)
-    number = b.erfinv(inside * 2 - 1) * (std * math.sqrt(2)) + mean
-    return b.cast(b.clip(number, min=least, max=most), c.dtype)
+    number = _small_quantile(b, inside) if high < 1e-6 else b.erfinv(inside * 2 - 1) * math.sqrt(2)
+    return b.cast(b.clip(number * factor + c.mean, min=least, max=most), c.dtype)
+
+
+def _small_quantile(b: Builder, probability: Value) -> Value:
+    """The normal quantile of probabilities that `2 * p - 1` would round."""
+    depth = b.sqrt(-b.log(probability))
+    ratios: list[Value] = []
+    for polynomials, start in ((QUANTILE_TAIL, 1.6), (QUANTILE_FAR_TAIL, 5.0)):
+        above, below = (_polynomial(p, depth - start) for p in polynomials)
+        ratios.append(above / below)
+    return -b.where(depth <= 5, *ratios)
+
+
+def _polynomial(coefficients: Sequence[float], x: Value) -> Value:
+    return reduce(lambda total, c: total * x + c, coefficients[1:], x * 0 + coefficients[0])
 
 
 @decompose("pd_op.exponential_")

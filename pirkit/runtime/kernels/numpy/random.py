@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.bessel import normal_quantile
 from pirkit.runtime.binding import Array, Binding, Step
-from pirkit.runtime.draws import greatest_below
+from pirkit.runtime.draws import greatest_below, truncation
 from pirkit.runtime.kernels.numpy.cache_blocks import walker
 from pirkit.runtime.registry import kernel
 
@@ -74,8 +73,7 @@ def truncated_gaussian(b: Binding) -> Step | None:
     generator, a = b.generator, b.attrs
     if generator is None or a["std"] <= 0:
         return None
-    law = NormalDist(a["mean"], a["std"])
-    low, high = law.cdf(a["a"]), law.cdf(a["b"])
+    low, high, factor = truncation(a["mean"], a["std"], a["a"], a["b"])
     walk = walker(b, b.output().shape, dtype=dt.float64)
 
     def step(out: Array) -> None:
@@ -86,8 +84,8 @@ def truncated_gaussian(b: Binding) -> Step | None:
             np.multiply(w, high - low, w)
             np.add(w, low, w)
             np.clip(w, _LEAST, _MOST, w)
-            np.multiply(normal_quantile(w), law.stdev, w)
-            np.add(w, law.mean, w)
+            np.multiply(normal_quantile(w), factor, w)
+            np.add(w, a["mean"], w)
             np.clip(w, a["a"], a["b"], w)
             np.copyto(out, w, casting="unsafe")
 

@@ -84,6 +84,15 @@ def test_coordinates_that_occur_twice_count_together() -> None:
     np.testing.assert_array_equal(ops.scale(coo, scale=2.0).to_dense(), [[0.0, 6.0], [10.0, 0.0]])
 
 
+@pytest.mark.parametrize("size", [2, 2**40])
+def test_coordinates_whose_flat_positions_exceed_64_bits(size: int) -> None:
+    last = size - 1
+    coo = SparseCooTensor([[last, 0, last], [1, last, 1]], t([1.0, 2.0, 5.0]), (size, size))
+    merged = coo.coalesce()
+    np.testing.assert_array_equal(merged.indices, [[0, last], [last, 1]])
+    np.testing.assert_array_equal(merged.values, [2.0, 6.0])
+
+
 def test_sparse_tensors_with_dense_dimensions() -> None:
     dense = np.zeros((3, 2), np.float32)
     dense[1] = [1.0, 0.0]

@@ -151,6 +151,16 @@ def test_paddle_shares_both_ways(kind: str) -> None:
     assert back.data_ptr() == theirs.data_ptr()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool"])
+def test_jax_takes_a_copy(dtype: str) -> None:
+    jnp = pytest.importorskip("jax.numpy", reason="jax is not installed")
+    ours = pirkit.ops.full([3], 1.0, dtype=dtype)
+    theirs = jnp.asarray(ours)
+    ours[1] = 0
+    assert str(theirs.dtype) == dtype
+    np.testing.assert_array_equal(np.asarray(theirs, np.float32), np.ones(3, np.float32))
+
+
 def test_jax_shares_with_us() -> None:
     jnp = pytest.importorskip("jax.numpy", reason="jax is not installed")
     theirs = jnp.ones((2, 3), "float32")
