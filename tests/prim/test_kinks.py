@@ -289,3 +289,34 @@ def test_forward_mode_beside_a_nan(name: str) -> None:
     _, (first, second) = pirkit.jet(f, (x,), ((np.ones(4), np.zeros(4)),))
     np.testing.assert_array_equal(np.asarray(first), slope)
     np.testing.assert_array_equal(np.asarray(second), 0.0)
+
+
+TIES: Final = np.array([[2.0, 2.0, 0.0, 1.0], [2.0, 1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]])
+POOLS: Final[dict[str, Callable[[Any], Any]]] = {
+    "pool2d": lambda x: ops.pool2d(x, (2, 2), (1, 1)),
+    "max_pool2d_with_index": lambda x: ops.max_pool2d_with_index(x, (2, 2), (1, 1))[0],
+    "padding": lambda x: ops.max_pool2d_with_index(x, (2, 2), (3, 3), (1, 1), ceil_mode=True)[0],
+    "fractional": lambda x: ops.fractional_max_pool2d(x, (2, 2), (0, 0), 0.3, True)[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_both_modes_differentiate_the_maximum_of_a_window_alike(name: str) -> None:
+    """With an index its element takes all of a tie, without one the elements share it."""
+    x = TIES[None, None]
+    reverse, forward = (t(POOLS[name])(x) for t in (pirkit.jacrev, pirkit.jacfwd))
+    np.testing.assert_allclose(np.asarray(forward), np.asarray(reverse))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_greatest_elements_of_a_window_share_evenly(known: bool) -> None:
+    """However they lie: with unknown sizes the windows are not reduced axis by axis."""
+    t = Traced([TIES[None, None]], known=known)
+    y = t.b("pd_op.pool2d", *t.args, kernel_size=(2, 2), strides=(2, 2), paddings=(0, 0),
+            ceil_mode=False, exclusive=True, data_format="NCHW", pooling_type="max",
+            global_pooling=False, adaptive=False, padding_algorithm="EXPLICIT")  # fmt: skip
+    (g,) = t.grad(t.b.sum(y, (0, 1, 2, 3)), t.args)
+    assert g is not None
+    found = t.run({"g": g}, "decompose")["g"]
+    third = [[1 / 3, 1 / 3, 0, 1 / 3], [1 / 3, 0, 1 / 3, 1 / 3], [0, 0, 0, 0]]
+    np.testing.assert_allclose(found[0, 0], third)
