@@ -320,3 +320,15 @@ def test_the_greatest_elements_of_a_window_share_evenly(known: bool) -> None:
     found = t.run({"g": g}, "decompose")["g"]
     third = [[1 / 3, 1 / 3, 0, 1 / 3], [1 / 3, 0, 1 / 3, 1 / 3], [0, 0, 0, 0]]
     np.testing.assert_allclose(found[0, 0], third)
+
+
+def test_both_modes_differentiate_powers_of_zero_alike() -> None:
+    """Also where base and exponent move: the exponent counts as constant at a base of zero."""
+    x, y = np.zeros(4), np.array([1.0, 2.0, 3.0, 0.0])
+    _, forward = pirkit.jvp(ops.elementwise_pow, (x, y), (np.ones(4), np.ones(4)))
+    np.testing.assert_array_equal(np.asarray(forward), [1.0, 0.0, 0.0, 0.0])
+    series = (np.ones(4), np.zeros(4))
+    both = lambda t: ops.elementwise_pow(t, y + t)  # noqa: E731
+    _, (first, second) = pirkit.jet(both, (x,), (series,))
+    np.testing.assert_array_equal(np.asarray(first), [1.0, 0.0, 0.0, 0.0])
+    np.testing.assert_array_equal(np.asarray(second)[1:3], [2.0, 0.0])
