@@ -332,3 +332,13 @@ def test_both_modes_differentiate_powers_of_zero_alike() -> None:
     _, (first, second) = pirkit.jet(both, (x,), (series,))
     np.testing.assert_array_equal(np.asarray(first), [1.0, 0.0, 0.0, 0.0])
     np.testing.assert_array_equal(np.asarray(second)[1:3], [2.0, 0.0])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_forward_mode_passes_elements_that_add_nothing(reverse: bool) -> None:
+    """Two of them in a row have a logarithm of zero; what is summed later does not see it."""
+    x, t = np.array([1.0, -np.inf, -np.inf, 0.5, -np.inf, -np.inf, -np.inf]), np.arange(1.0, 8.0)
+    x, t = (v[::-1].copy() if reverse else v for v in (x, t))
+    f = lambda v: ops.logcumsumexp(v, axis=0, reverse=reverse)  # noqa: E731
+    rows = np.asarray(pirkit.jacrev(f)(x))
+    np.testing.assert_allclose(np.asarray(pirkit.jvp(f, (x,), (t,))[1]), rows @ t)
