@@ -342,3 +342,12 @@ def test_forward_mode_passes_elements_that_add_nothing(reverse: bool) -> None:
     f = lambda v: ops.logcumsumexp(v, axis=0, reverse=reverse)  # noqa: E731
     rows = np.asarray(pirkit.jacrev(f)(x))
     np.testing.assert_allclose(np.asarray(pirkit.jvp(f, (x,), (t,))[1]), rows @ t)
+
+
+@pytest.mark.parametrize("mode", [pirkit.jacrev, pirkit.jacfwd])
+def test_a_deviation_of_equal_elements_has_the_slope_zero(mode: Any) -> None:
+    """As norms of the zero vector have, and as in torch."""
+    x = np.array([[2.0, 2.0, 2.0], [1.0, 2.0, 3.0]])
+    found = np.asarray(mode(lambda v: ops.std(v, axis=(1,)))(x))
+    np.testing.assert_array_equal(found[0], 0.0)
+    np.testing.assert_allclose(found[1, 1], [-0.5, 0.0, 0.5])
