@@ -249,7 +249,8 @@ def _open(c: OpCall, x: Value, axes: Sequence[int], moves: Sequence[Slide]) -> V
 
     A maximum is that of whole windows, whose greatest elements share its cotangent.
     """
-    b, largest = c.b, c.pooling_type == "max"
+    b = c.b
+    largest: bool = c.pooling_type == "max"
     for done, (axis, move) in enumerate(zip(axes, moves, strict=True)):
         axis += done * largest
         size = as_list(b, sizes_of(b, x)[axis])
