@@ -24,8 +24,9 @@ def moved(op: PirOp, given: Sequence[Form]) -> Form | None:
     """The form of what only moves elements, by moving their numbers; None if it mixes rows."""
     lead = given[0].lead
     if lead > 1:
-        same = shape_of(op.results[0]) == shape_of(op.operands[0])
-        return given[0] if declares(op, RESHAPE) and same else None
+        if not declares(op, RESHAPE):  # those have one operand that is a tensor
+            return None
+        return given[0] if shape_of(op.results[0]) == shape_of(op.operands[0]) else None
     everything = [e for form in given for e in form.elements.flat]
     numbers, start = list[Any](), 0
     for form, value in zip(given, operands_of(op), strict=True):

@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 
@@ -20,6 +21,31 @@ class Batched(Struct, frozen=True):
     value: Value
     rows: bool
     """Whether ``value`` has an axis of rows in front; if not, it is the same for all rows."""
+
+
+def in_rows(b: Builder, x: Value, count: int) -> Value:
+    """``x`` for each of ``count`` rows."""
+    return b("pd_op.expand", reshaped(b, x, (1, *x.shape)), shape=(count, *x.shape))
+
+
+def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
+    """``x`` in a shape; if that has several unknown sizes, with axes of size 1 more or less."""
+    if [*shape].count(UNKNOWN) < 2:  # else `reshape` takes it for a mistake
+        return b.reshape(x, shape)
+    if x.rank < len(shape):
+        added = _more_ones(x.shape, shape)
+        return b("pd_op.unsqueeze", x, axis=added)
+    return b("pd_op.squeeze", x, axis=_more_ones(shape, x.shape)) if x.rank > len(shape) else x
+
+
+def _more_ones(few: Sequence[int], many: Sequence[int]) -> list[int]:
+    """The axes of size 1 that the longer one of two shapes has more."""
+    found: list[int] = []
+    for i, size in enumerate(many):
+        at = i - len(found)
+        if size == 1 and len(found) < len(many) - len(few) and few[at : at + 1] != (1,):
+            found.append(i)
+    return found
 
 
 class OneRow(Struct, frozen=True):
@@ -65,12 +91,7 @@ class OneRow(Struct, frozen=True):
 
     def broadcast(self, given: Batched) -> Value:
         """A value with the axis of rows."""
-        x = given.value
-        if given.rows:
-            return x
-        return self.b(
-            "pd_op.expand", self.b.reshape(x, (1, *x.shape)), shape=(self.count, *x.shape)
-        )
+        return given.value if given.rows else in_rows(self.b, given.value, self.count)
 
     def aligned(self, slot: int, rank: int) -> Value:
         """An operand for a broadcast with others that have up to ``rank`` axes for one row.
@@ -81,10 +102,21 @@ class OneRow(Struct, frozen=True):
         x = given.value
         if not given.rows:
             return x
-        more = rank - x.rank + 1
-        if x.shape.count(UNKNOWN) > 1:  # a shape for `reshape` has at most one -1
-            return self.b("pd_op.unsqueeze", x, axis=range(1, more + 1)) if more else x
-        return self.b.reshape(x, (x.shape[0], *[1] * more, *x.shape[1:]))
+        return reshaped(self.b, x, (x.shape[0], *[1] * (rank - x.rank + 1), *x.shape[1:]))
+
+    def shaped(self, x: Value) -> Value:
+        """``x`` as the first result for all rows, from which it differs by axes of size 1."""
+        return reshaped(self.b, x, (self.count, *self.result.shape))
+
+    def with_rows(self, name: str) -> tuple[int, ...] | Value:
+        """An attribute that is a shape, or the operand in its place, with the rows in front."""
+        slots = zip(self.op.definition.operands, self.operands, strict=False)
+        given = next((v for s, v in slots if s.name == name), None)
+        if given is None:
+            return (self.count, *self.attrs[name])
+        b, parts = self.b, cast("list[Batched]", given if isinstance(given, list) else [given])
+        sizes = [b.cast(b.reshape(v.value, (-1,)), dt.int64) for v in parts]
+        return b.concat([b.integers((self.count,)), *sizes], axis=0)
 
     def emit(self, tensors: Sequence[Any], **changed: Any) -> Any:
         """Emit the op on these tensors, with some attributes ``changed``; returns its results.

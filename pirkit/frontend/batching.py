@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.attrs import encode
@@ -49,7 +49,9 @@ def apply_rule(
     if not any(_has_rows(v) for v in operands) and not draws:
         _shared(one, values)
         return op.next_op
-    if draws or op.definition.writes:
+    if draws:
+        return _undrawn(op)
+    if op.definition.writes:
         raise no_rule(op)
     saved, b.location = b.location, op.location
     try:
@@ -78,6 +80,22 @@ def apply_rule(
             ]
             values[result] = rows if isinstance(value, list) else rows[0]
     return op.next_op
+
+
+def _undrawn(op: PirOp) -> Operation | None:
+    """Decompose an op that draws by its attributes only, such as `dropout`: the first part.
+
+    Raises UnsupportedError (PK0402) if a part draws.
+    """
+    refusal, before, after, block = no_rule(op), op.prev_op, op.next_op, cast("Block", op.parent)
+    if not decompose_op(op):
+        raise refusal
+    first = part = block.first_op if before is None else before.next_op
+    while part is not None and part is not after:
+        if any(cast(PirOp, o).definition.effects == RANDOM for o in part.walk()):
+            raise refusal
+        part = part.next_op
+    return first
 
 
 def _stopped(b: Builder, value: Value) -> Value:

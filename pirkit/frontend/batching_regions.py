@@ -21,7 +21,8 @@ from pirkit.dialect.kinds import LOOP, STACK
 from pirkit.dialect.operation import PirOp, bodies, create, declares
 from pirkit.dialect.ops.control.derivatives import CUSTOM
 from pirkit.dialect.types import meta_of, type_of
-from pirkit.frontend.batching import Batched, apply_rule, no_rule
+from pirkit.frontend.batched import Batched, in_rows
+from pirkit.frontend.batching import apply_rule, no_rule
 from pirkit.passes.autodiff_custom import Custom
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
@@ -92,8 +93,7 @@ class Rows(Struct):
         x = given.value
         if given.rows or not isinstance(x.any_meta, TensorMeta):
             return x
-        one = self.b.reshape(x, (1, *x.shape))
-        return self.b("pd_op.expand", one, shape=(self.count, *x.shape))
+        return in_rows(self.b, x, self.count)
 
     def _chosen(self, mask: Value, yes: Value, no: Value) -> Value:
         """Select one of two values for each row."""

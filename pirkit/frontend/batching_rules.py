@@ -8,15 +8,23 @@ decomposes the op or loops over the rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from functools import partial, reduce
 from typing import Any, Final, cast
 
 from pirkit.diag.errors import ConstraintError
 from pirkit.dialect.build import Value
 from pirkit.dialect.ops.control.derivatives import CHECKPOINT, CUSTOM
 from pirkit.dialect.ops.linalg.solve import holds_vectors
+from pirkit.dialect.rules.movement.size_ops import (
+    as_list,
+    as_shape,
+    in_shape,
+    product,
+    shrunk,
+    sizes_of,
+)
 from pirkit.dialect.types import meta_of
-from pirkit.frontend.batched import Batched, OneRow
+from pirkit.frontend.batched import Batched, OneRow, reshaped
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
 Rule = Callable[[OneRow], Any]
@@ -44,7 +52,7 @@ def elementwise(one: OneRow) -> Any:
             return None
     for k, (i, m) in enumerate(zip(at, metas, strict=True)):
         if not one.operands[i].rows:
-            given = one.b.reshape(values[k], (1, *[1] * (rank - m.rank), *m.shape))
+            given = reshaped(one.b, values[k], (1, *[1] * (rank - m.rank), *m.shape))
             shape = (one.count, *given.shape[1:])
             values[k] = one.b("pd_op.expand", given, shape=shape)
     try:
@@ -73,14 +81,14 @@ def _leading(one: OneRow) -> Any:
     rank = max(map(len, plain))
     shapes = [(one.count, *[1] * (rank - len(s)), *s) for s in plain]
     pairs = zip(given, shapes, strict=True)
-    found = one.emit([one.b.reshape(one.value(i), shape) for i, shape in pairs])
+    found = one.emit([reshaped(one.b, one.value(i), shape) for i, shape in pairs])
     if isinstance(found, tuple):
         metas = [cast(TensorMeta, meta_of(r.type)) for r in one.op.results]
         pairs = zip(cast("tuple[Value, ...]", found), metas, strict=True)
-        return tuple([one.b.reshape(v, (one.count, *m.shape)) for v, m in pairs])
+        return tuple([reshaped(one.b, v, (one.count, *m.shape)) for v, m in pairs])
     if one.op.name == "pd_op.slogdet":  # signs, then logarithms, of all matrices
         found = one.b.transpose(found, perm=(1, 0, *range(2, found.rank)))
-    return one.b.reshape(found, (one.count, *one.result.shape))
+    return one.shaped(found)
 
 
 def _shifted(name: str) -> Rule:
@@ -93,7 +101,7 @@ def _shifted(name: str) -> Rule:
             x = one.b.reshape(x, (one.count, -1))
             found = one.emit([x], **{name: 1, "flatten": False})
             first = cast("Value", found[0] if isinstance(found, tuple) else found)
-            return one.b.reshape(first, (one.count, *one.result.shape))
+            return one.shaped(first)
         if not one.rank:  # a number: its row is the only axis
             x = one.b.reshape(x, (one.count, 1))
             found = one.emit([x], **{name: 1 if isinstance(given, int) else [1]})
@@ -124,14 +132,15 @@ def _reduced(one: OneRow) -> Any:
     changed: dict[str, Any] = {"axis": [a + 1 for a in axes]}
     if "reduce_all" in one.attrs:
         changed["reduce_all"] = False
-    found = one.emit([x], **changed)
-    return one.b.reshape(found, (one.count, *one.result.shape))
+    return one.shaped(one.emit([x], **changed))
 
 
 def _reshape(one: OneRow) -> Any:
-    if one.result.shape.count(UNKNOWN) > 1:
+    if one.result.shape.count(UNKNOWN) < 2:
+        return one.b.reshape(one.value(0), (one.count, *one.result.shape))
+    if one.op.name != "pd_op.reshape":
         return None
-    return one.b.reshape(one.value(0), (one.count, *one.result.shape))
+    return one.b.reshape(one.value(0), one.with_rows("shape"))
 
 
 def _transpose(one: OneRow) -> Any:
@@ -141,10 +150,9 @@ def _transpose(one: OneRow) -> Any:
 
 def _expand(one: OneRow) -> Any:
     x = one.aligned(0, one.result.rank)
-    sizes = one.result.shape
-    if any(new == UNKNOWN != old for new, old in zip(sizes[::-1], x.shape[::-1], strict=False)):
-        return None  # -1 would keep the size
-    return one.b("pd_op.expand", x, shape=(one.count, *one.result.shape))
+    is_known = UNKNOWN not in one.result.shape
+    shape = (one.count, *one.result.shape) if is_known else one.with_rows("shape")
+    return one.b("pd_op.expand", x, shape=shape)
 
 
 def _sliced(one: OneRow) -> Any:
@@ -174,21 +182,21 @@ def _matmul(one: OneRow) -> Any:
     b, ranks = one.b, [one.meta(0).rank, one.meta(1).rank]
     x, y = one.operands
     flips = [bool(one.attrs[name]) for name in ("transpose_x", "transpose_y")]
-    shape = (one.count, *one.result.shape)
     if x.rows and not y.rows and ranks[1] == 2 and (ranks[0] == 1 or not flips[0]):
-        *lead, depth = x.value.shape
-        rows = b.reshape(x.value, (prod(lead), depth))
-        return b.reshape(one.emit([rows, y.value], transpose_x=False), shape)
+        *lead, depth = sizes_of(b, x.value)
+        rows = in_shape(b, x.value, [reduce(partial(product, b), lead), depth])
+        found = one.emit([rows, y.value], transpose_x=False)
+        return in_shape(b, found, [*lead, sizes_of(b, found)[1]])
     if y.rows and not x.rows and ranks == [2, 1]:
         found = one.emit([y.value, x.value], transpose_x=False, transpose_y=not flips[0])
-        return b.reshape(found, shape)
+        return found
     if ranks == [1, 1] and not (x.rows and y.rows):
         rows, column = (x, y) if x.rows else (y, x)
         sides = [rows.value, b.reshape(column.value, (-1, 1))]
-        return b.reshape(one.emit(sides, transpose_x=False, transpose_y=False), shape)
+        return b.reshape(one.emit(sides, transpose_x=False, transpose_y=False), (one.count,))
     if ranks == [1, 1] and one.result.dtype.itemsize >= 4:
-        product = b.multiply(x.value, y.value)
-        return b("pd_op.sum", product, axis=(1,), dtype=one.result.dtype)
+        terms = b.multiply(x.value, y.value)
+        return b("pd_op.sum", terms, axis=(1,), dtype=one.result.dtype)
     rank = max(2, *ranks)
     sides = list[Value]()
     for slot, name in enumerate(("transpose_x", "transpose_y")):
@@ -198,8 +206,8 @@ def _matmul(one: OneRow) -> Any:
             as_row = (slot == 0) != bool(one.attrs[name])
             plain = (1, *plain) if as_row else (*plain, 1)
         lead = (one.count, *[1] * (rank - len(plain))) if given.rows else ()
-        sides.append(b.reshape(x, (*lead, *plain)))
-    return b.reshape(one.emit(sides), (one.count, *one.result.shape))
+        sides.append(reshaped(b, x, (*lead, *plain)))
+    return one.shaped(one.emit(sides))
 
 
 def _gather(one: OneRow) -> Any:
@@ -216,7 +224,7 @@ def _gather(one: OneRow) -> Any:
     rows = b("pd_op.transpose", x, perm=(0, *front))
     taken = b.gather_nd(rows, _paired(one, b.reshape(places, (one.count, -1, 1))))
     order = [0, *range(2, 2 + axis), 1, *range(2 + axis, taken.rank)]
-    return b.reshape(b("pd_op.transpose", taken, perm=order), (one.count, *one.result.shape))
+    return one.shaped(b("pd_op.transpose", taken, perm=order))
 
 
 def _paired(one: OneRow, places: Value) -> Value:
@@ -224,10 +232,11 @@ def _paired(one: OneRow, places: Value) -> Value:
 
     From ``places`` of shape (rows, ..., k) that makes the shape (rows, ..., k + 1).
     """
-    b, front = one.b, (*places.shape[:-1], 1)
+    b, last = one.b, places.rank - 1
     numbers = b("pd_op.arange", start=0, end=one.count, step=1, dtype=places.dtype)
-    numbers = b.reshape(numbers, (one.count, *[1] * (len(front) - 1)))
-    return b.concat([b("pd_op.expand", numbers, shape=front), places], axis=len(front) - 1)
+    numbers = b.reshape(numbers, (one.count, *[1] * last))
+    front = as_shape(b, [*sizes_of(b, places)[:last], 1])
+    return b.concat([b("pd_op.expand", numbers, shape=front), places], axis=last)
 
 
 def _gather_nd(one: OneRow) -> Any:
@@ -273,21 +282,23 @@ def _convolution(one: OneRow) -> Any:
     """
     b, attrs, x, filters = one.b, one.attrs, one.value(0), one.operands[1]
     if not filters.rows:
-        images = b.reshape(x, (one.count * x.shape[1], *x.shape[2:]))
+        _, each, *sizes = sizes_of(b, x)
+        images = in_shape(b, x, [product(b, one.count, each), *sizes])
         found = one.emit([images, filters.value])
-        return b.reshape(found, (one.count, *one.result.shape))
+        return in_shape(b, found, [one.count, each, *sizes_of(b, found)[1:]])
     channels = one.rank - 1 if attrs["data_format"][-1] == "C" else 1
     order = [*range(1, channels + 1), 0, *range(channels + 1, x.rank)]
     joined = b("pd_op.transpose", x, perm=order)
-    sizes = list(joined.shape)
-    sizes[channels : channels + 2] = [one.count * x.shape[channels + 1]]
-    w = filters.value
-    weights = b.reshape(w, (one.count * w.shape[1], *w.shape[2:]))
-    found = one.emit([b.reshape(joined, sizes), weights], groups=one.count * attrs["groups"])
-    sizes = list(one.result.shape)
-    apart = b.reshape(found, (*sizes[:channels], one.count, *sizes[channels:]))
-    back = [channels, *[a for a in range(len(sizes) + 1) if a != channels]]
-    return b("pd_op.transpose", apart, perm=back)
+    sizes = sizes_of(b, joined)
+    sizes[channels : channels + 2] = [product(b, one.count, sizes[channels + 1])]
+    _, each, *window = sizes_of(b, filters.value)
+    weights = in_shape(b, filters.value, [product(b, one.count, each), *window])
+    images = in_shape(b, joined, sizes)
+    found = one.emit([images, weights], groups=one.count * attrs["groups"])
+    sizes = sizes_of(b, found)
+    sizes[channels : channels + 1] = [one.count, shrunk(b, sizes[channels], one.count)]
+    back = [channels, *[a for a in range(len(sizes)) if a != channels]]
+    return b("pd_op.transpose", in_shape(b, found, sizes), perm=back)
 
 
 def _roll(one: OneRow) -> Any:
@@ -295,7 +306,7 @@ def _roll(one: OneRow) -> Any:
     if axes:
         return one.emit([x], axis=_moved(axes, one.rank))
     rows = one.emit([one.b.reshape(x, (one.count, -1))], axis=[1])
-    return one.b.reshape(rows, (one.count, *one.result.shape))
+    return in_shape(one.b, rows, sizes_of(one.b, x))
 
 
 def _searchsorted(one: OneRow) -> Any:
@@ -306,7 +317,7 @@ def _searchsorted(one: OneRow) -> Any:
     values = one.value(1)
     if one.rank == 1:
         values = b.reshape(values, (one.count, -1))
-    return b.reshape(one.emit([one.value(0), values]), (one.count, *one.result.shape))
+    return in_shape(b, one.emit([one.value(0), values]), sizes_of(b, one.value(1)))
 
 
 def _framed(one: OneRow) -> Any:
@@ -327,15 +338,17 @@ def _framed(one: OneRow) -> Any:
 
 def _filled(one: OneRow) -> Any:
     """A tensor of one element for each row."""
-    shape = (one.count, *one.result.shape)
     x = one.b.reshape(one.value(0), (one.count, *[1] * one.result.rank))
-    return one.b("pd_op.expand", one.b.cast(x, one.result.dtype), shape=shape)
+    return one.b("pd_op.expand", one.b.cast(x, one.result.dtype), shape=one.with_rows("shape"))
 
 
 def _reduced_as(one: OneRow) -> Any:
     """`reduce_as`: the sum over the axes that a broadcast of the target would add or expand."""
     x, target = one.value(0), one.meta(1).shape
     lead = one.rank - len(target)
+    if UNKNOWN in (*target, *one.meta(0).shape):
+        aligned = reshaped(one.b, one.value(1), (one.count, *[1] * lead, *target))
+        return one.shaped(one.emit([x, aligned]))
     kept = [lead + i for i, d in enumerate(target) if d != 1 or one.meta(0).shape[lead + i] == 1]
     axes = [a + 1 for a in range(one.rank) if a not in kept]
     dtype = one.result.dtype
@@ -365,15 +378,16 @@ def _embedding(one: OneRow) -> Any:
     For the latter, `gather_nd` would count negative ids from the end; they are mapped beyond the
     table, so that it refuses them as `embedding` does.
     """
-    b, rows = one.b, one.meta(1).shape[0]
+    b = one.b
     if not one.operands[1].rows:
         return one.emit([one.value(0), one.operands[1].value])
     ids = b.reshape(b.places(one.value(0)), (one.count, -1, 1))
-    inside = b.where(ids < 0, b("pd_op.full", shape=(), value=rows, dtype=ids.dtype), ids)
+    _, rows, width = sizes_of(b, one.value(1))
+    inside = b.where(ids < 0, b.cast(as_list(b, rows), ids.dtype), ids)
     taken = b.gather_nd(one.value(1), _paired(one, inside))
     if (padding := one.attrs["padding_idx"]) != -1:
         taken = b.where(ids == padding, b.zeros_like(taken), taken)
-    return b.reshape(taken, (one.count, *one.result.shape))
+    return in_shape(b, taken, [*sizes_of(b, one.value(0)), width])
 
 
 def _named(rule: Rule, names: str) -> dict[str, Rule]:

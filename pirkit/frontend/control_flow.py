@@ -19,6 +19,7 @@ from pirkit.dialect.build import Value
 from pirkit.dialect.operation import create
 from pirkit.dialect.types import type_of
 from pirkit.frontend import tree
+from pirkit.frontend.batched import reshaped
 from pirkit.frontend.bodies import Body, BodyRecorder, Weak
 from pirkit.frontend.numpy_ufuncs import is_number
 from pirkit.frontend.python_calls import takes_functions
@@ -474,7 +475,7 @@ def _settled(
 def row_of(x: Value, at: Value) -> Value:
     """One row of a tensor, without its first axis, at an index of shape (1,)."""
     b = cast(Recorder, at.b)
-    return b.reshape(b.gather(b.own(x), at, axis=0), x.shape[1:])
+    return reshaped(b, b.gather(b.own(x), at, axis=0), x.shape[1:])
 
 
 def _written(buffer: Value, at: Value, y: Any) -> Value:

@@ -97,6 +97,7 @@ class Recorder(Recording):
 
         Raises UsageError for arguments that do not fit, and for a write to a tensor from outside.
         """
+        args, keywords = _computed_by_name(definition, args, keywords)
         attributes = {k: v for k, v in keywords.items() if not isinstance(v, Value)}
         dynamic = {k: v for k, v in keywords.items() if isinstance(v, Value)}
         kinds = {o.name for o in definition.operands if o.kind is not None}
@@ -162,6 +163,22 @@ class Recorder(Recording):
 
     def _captured(self, name: str, array: Any) -> Value:
         return self.input(name, leaf_meta(array))
+
+
+def _computed_by_name(
+    definition: OpDef, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """The arguments of a call, from the first attribute that is computed on by name."""
+    kinds = [o.kind for o in definition.operands[: len(args)]]
+    computed = (i for i, k in enumerate(kinds) if k is not None and isinstance(args[i], Value))
+    first, names = (
+        next(computed, len(args)),
+        [s.name for s in (*definition.operands, *definition.attrs)],
+    )
+    named = dict(zip(names[first:], args[first:], strict=False))
+    if first + len(named) < len(args) or named.keys() & keywords.keys():
+        return args, keywords  # too many, or twice
+    return args[:first], {**named, **keywords}
 
 
 def _targets(definition: OpDef, tensors: Sequence[Any]) -> list[Value]:

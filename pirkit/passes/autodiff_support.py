@@ -230,8 +230,12 @@ def _through(op: PirOp, slot: str, support: Support) -> Support | None:
 
 def keeps_elements(op: PirOp) -> bool:
     """True if each element of the result is computed from the same elements of the operands, or
-    of what the operands are broadcast to."""
-    return op.definition.kind == ELEMENTWISE and op.name in PRIMITIVES and len(op.results) == 1
+    of what the operands are broadcast to. Parts of complex numbers have an axis of their own."""
+    if op.definition.kind != ELEMENTWISE or op.name not in PRIMITIVES or len(op.results) != 1:
+        return False
+    metas = [meta_of(v.type) for v in (op.results[0], *op.operands)]
+    rank, *ranks = [m.rank for m in metas if isinstance(m, TensorMeta)]
+    return rank == max(ranks, default=rank)
 
 
 def _same_sizes(value: SSAValue, op: PirOp) -> bool:

@@ -110,28 +110,30 @@ def test_rows_are_what_each_of_them_gives(first: bool, name: str) -> None:
     assert checked
 
 
-def test_sizes_that_are_computed_are_refused() -> None:
+def test_sizes_may_be_computed() -> None:
     """In a shape with an axis of rows, -1 would mean the size of the operand."""
-    mapped = pirkit.vmap(lambda x, n: pirkit.ops.expand(x, shape=n * 1), in_axes=(0, None))
-    with pytest.raises(PirkitError, match=r"PK0402.*`pd_op.expand`"):
-        mapped(np.ones((3, 2, 1)), np.array([2, 4]))
+    mapped = pirkit.vmap(lambda x, n: ops.expand(x, shape=n * 1), in_axes=(0, None))
+    found = np.asarray(mapped(np.arange(6.0).reshape(3, 2, 1), np.array([2, 4])))
+    np.testing.assert_array_equal(found, np.arange(6.0).reshape(3, 2, 1) + np.zeros(4))
 
 
-@pytest.mark.parametrize(
-    "name", "numel mean_all shape64 layer_norm batch_norm fill_diagonal_tensor".split()
-)
+UNSIZED: Final = "numel mean_all layer_norm batch_norm fill_diagonal_tensor".split()
+
+
+@pytest.mark.parametrize("name", [*NAMES, *(f"pd_op.{n}" for n in UNSIZED)])
 def test_rows_may_have_sizes_that_the_program_does_not_know(name: str) -> None:
-    checked = 0
-    for call in calls(lookup(f"pd_op.{name}"), dt.float64):
-        given = [np.stack([a, a + 1]) for a in tensors_of(call)]
+    checked, known = 0, sample_dtypes(lookup(name))
+    dtype = dt.float64 if dt.float64 in known else known[0]
+    for call in [c for c in calls(lookup(name), dtype) if tensors_of(c)][:3]:
+        given = [np.stack([a, a]) for a in tensors_of(call)]
         found: list[dict[str, Any]] = []
         for hides in (False, True):
             b = pirkit.ProgramBuilder()
             values = [
                 b.input(
                     f"x{k}",
-                    (*a.shape[:-1], -1 if hides and a.ndim > 1 else a.shape[-1]),
-                    a.dtype.name,
+                    (2, *[-1 if hides and a.dtype.kind in "fc" else n for n in a.shape[1:]]),
+                    dt.of_array(a).name,
                 )
                 for k, a in enumerate(given)
             ]
@@ -141,9 +143,68 @@ def test_rows_may_have_sizes_that_the_program_does_not_know(name: str) -> None:
             run = pirkit.compile(b.finish(), pipeline="")
             found.append(run(**{f"x{k}": a for k, a in enumerate(given)}))
         for k, want in found[0].items():
-            assert difference(found[1][k], want, dt.float64) is None, (call, k)
+            assert difference(found[1][k], want, dtype) is None, (call, k)
         checked += 1
     assert checked
+
+
+PLACES: Final = np.array([True, False, True, True])
+SELECTED: Final[dict[str, Any]] = {
+    "product": lambda x, w: ops.matmul(x, w),
+    "Gram matrix": lambda x, w: ops.softmax(ops.matmul(x, x, transpose_y=True), axis=-1),
+    "product of rows": lambda x, w: ops.matmul(x, ops.transpose(x, perm=(1, 0)) @ (x @ w)),
+    "filters": lambda x, w: ops.conv2d(ops.reshape(x, (-1, 1, 1, 3)), np.ones((2, 1, 1, 2))),
+    "own filters": lambda x, w: ops.conv2d(
+        ops.reshape(x, (-1, 1, 1, 3)), ops.reshape(w[:2, :2], (2, 1, 1, 2))
+    ),
+    "places": lambda x, w: ops.gather(w, ops.cast(x[:, 0] > 0, "int64"), axis=0),
+    "sums": lambda x, w: ops.reduce_as(x, w[:1]),
+    "derivative": lambda x, w: pirkit.grad(lambda v: ops.tanh(v @ w).sum())(x),
+}
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("name", SELECTED)
+def test_rows_of_a_selection(both: bool, name: str) -> None:
+    """A mask that all rows share selects as many elements of each; the program knows no number."""
+    x, w = (np.random.default_rng(0).standard_normal((2, 4, 3)) for _ in range(2))
+    w = w[:, :3] if both else w[0, :3]
+
+    def one(x: Any, w: Any, mask: Any) -> Any:
+        places = ops.reshape(ops.nonzero(mask), (-1,))
+        return SELECTED[name](ops.gather(x, places, axis=0), w)
+
+    found = np.asarray(pirkit.vmap(one, in_axes=(0, 0 if both else None, None))(x, w, PLACES))
+    for k in range(2):
+        want = np.asarray(SELECTED[name](x[k][PLACES], w[k] if both else w))
+        np.testing.assert_allclose(found[k], want, rtol=1e-12)
+
+
+def test_a_scan_passes_sizes_that_the_program_does_not_know() -> None:
+    b = pirkit.ProgramBuilder()
+    x = b.input("x", (3, -1, -1), "float64")
+    b.output("y", pirkit.scan(lambda c, row: (c, row.sum() + c), np.float64(1.0), x)[1])
+    given = np.arange(12.0).reshape(3, 2, 2)
+    np.testing.assert_array_equal(pirkit.compile(b.finish())(x=given)["y"], [7.0, 23.0, 39.0])
+
+
+EVALUATED: Final[dict[str, Any]] = {
+    "dropout": lambda x: ops.dropout(x, None, 0.5, is_test=True)[0],
+    "rrelu": lambda x: ops.rrelu(x, 0.25, 0.25, is_test=True),
+    "flash_attn": lambda x: ops.flash_attn(x := x.reshape((1, 2, 1, 2)), x, x, is_test=True)[0],
+}
+
+
+@pytest.mark.parametrize("name", EVALUATED)
+def test_what_may_draw_but_does_not_has_rows(name: str) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 4))
+    found = np.asarray(pirkit.vmap(EVALUATED[name])(x))
+    np.testing.assert_allclose(found, [np.asarray(EVALUATED[name](r)) for r in x], rtol=1e-12)
+
+
+def test_what_draws_is_refused_by_its_name() -> None:
+    with pytest.raises(PirkitError, match=r"PK0402.*`pd_op.dropout` cannot be mapped"):
+        pirkit.vmap(lambda x: ops.dropout(x, None, 0.5, is_test=False)[0])(np.ones((3, 4)))
 
 
 def test_a_number_of_rows_is_known() -> None:

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from xdsl.ir import SSAValue
 
+import pirkit
+from pirkit import ops
+from pirkit.diag.errors import PirkitError
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import create
 from pirkit.dialect.types import type_of
@@ -151,3 +154,23 @@ def test_gradient_ops_of_undeclared_ops(form: Form, inputs: tuple[Array, ...], w
     t, value = program(form, inputs)
     found = t.run({"y": value}, "decompose,verify-primitive")["y"]
     np.testing.assert_array_equal(found, want)
+
+
+BY_POSITION: Final[dict[str, Any]] = {
+    "expand": lambda x: ops.expand(x[:1], ops.shape(x)),
+    "clip": lambda x: ops.clip(x, ops.mean(x, axis=()), ops.max(x, axis=())),
+    "scale": lambda x: ops.scale(x, x[0, 1], 2.0, False),
+    "topk": lambda x: ops.topk(x, ops.shape(x)[0] - 1, 1, largest=False)[0],
+}
+
+
+@pytest.mark.parametrize("name", BY_POSITION)
+def test_computed_attributes_are_given_by_position(name: str) -> None:
+    found, want = pirkit.jit(BY_POSITION[name])(X), BY_POSITION[name](X)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(want))
+
+
+def test_a_computed_attribute_is_given_once() -> None:
+    for arguments in (lambda x: (x, x[0, 0], 1.0, 2.0, 3.0), lambda x: (x, x[0, 0])):
+        with pytest.raises(PirkitError, match=r"takes 3 arguments|`min` twice"):
+            pirkit.jit(lambda x, of=arguments: ops.clip(*of(x), min=0.0))(X)

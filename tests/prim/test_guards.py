@@ -272,3 +272,22 @@ def test_conditions_are_computed_once() -> None:
         module = run_passes(program, "taylor,expand-gradients")
         counts.append(len(list(module.main.operations)))
     assert counts[1] < 4 * counts[0]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_parts_of_complex_numbers_are_no_elements(size: int) -> None:
+    """They have an axis of their own, whose length may be that of the tensor."""
+    x = np.linspace(-1.0, 1.3, size * size).reshape(size, size)
+
+    def parts(p: Any) -> Any:
+        return ops.sin(ops.as_real(ops.complex(p, p * p))) * np.array([1.0, 3.0])
+
+    def guarded(p: Any) -> Any:
+        return parts(pirkit.where(p > 0, p, 0.0 * p))
+
+    found, plain = (np.asarray(slope(slope(f))(x)) for f in (guarded, parts))
+    np.testing.assert_allclose(found, np.where(x > 0, plain, 0.0), rtol=1e-12)
+    pairs = np.stack([x, x + 0.5], axis=-1)
+    root = lambda p: ops.abs(ops.as_complex(pirkit.where(p > 0, ops.sqrt(p), 0.0)))  # noqa: E731
+    radius = np.sqrt(np.maximum(pairs, 1e-300).sum(axis=-1, keepdims=True))
+    np.testing.assert_allclose(np.asarray(slope(root)(pairs)), (pairs > 0) / radius / 2, rtol=1e-12)

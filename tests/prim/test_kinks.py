@@ -303,3 +303,65 @@ def test_the_first_of_the_greatest_channels_has_the_slope() -> None:
     by_op = ops.maxout_grad(x, ops.maxout(x, groups=2), given, groups=2, axis=1)
     for found in (pirkit.grad(f)(x), pirkit.jacfwd(f)(x), by_op):
         np.testing.assert_array_equal(np.asarray(found).ravel(), expected)
+
+
+TIES: Final = np.array([[2.0, 2.0, 0.0, 1.0], [2.0, 1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0]])
+POOLS: Final[dict[str, Callable[[Any], Any]]] = {
+    "pool2d": lambda x: ops.pool2d(x, (2, 2), (1, 1)),
+    "max_pool2d_with_index": lambda x: ops.max_pool2d_with_index(x, (2, 2), (1, 1))[0],
+    "padding": lambda x: ops.max_pool2d_with_index(x, (2, 2), (3, 3), (1, 1), ceil_mode=True)[0],
+    "fractional": lambda x: ops.fractional_max_pool2d(x, (2, 2), (0, 0), 0.3, True)[0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_both_modes_differentiate_the_maximum_of_a_window_alike(name: str) -> None:
+    """With an index its element takes all of a tie, without one the elements share it."""
+    x = TIES[None, None]
+    reverse, forward = (t(POOLS[name])(x) for t in (pirkit.jacrev, pirkit.jacfwd))
+    np.testing.assert_allclose(np.asarray(forward), np.asarray(reverse))
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_greatest_elements_of_a_window_share_evenly(known: bool) -> None:
+    """However they lie: with unknown sizes the windows are not reduced axis by axis."""
+    t = Traced([TIES[None, None]], known=known)
+    y = t.b("pd_op.pool2d", *t.args, kernel_size=(2, 2), strides=(2, 2), paddings=(0, 0),
+            ceil_mode=False, exclusive=True, data_format="NCHW", pooling_type="max",
+            global_pooling=False, adaptive=False, padding_algorithm="EXPLICIT")  # fmt: skip
+    (g,) = t.grad(t.b.sum(y, (0, 1, 2, 3)), t.args)
+    assert g is not None
+    found = t.run({"g": g}, "decompose")["g"]
+    third = [[1 / 3, 1 / 3, 0, 1 / 3], [1 / 3, 0, 1 / 3, 1 / 3], [0, 0, 0, 0]]
+    np.testing.assert_allclose(found[0, 0], third)
+
+
+def test_both_modes_differentiate_powers_of_zero_alike() -> None:
+    """Also where base and exponent move: the exponent counts as constant at a base of zero."""
+    x, y = np.zeros(4), np.array([1.0, 2.0, 3.0, 0.0])
+    _, forward = pirkit.jvp(ops.elementwise_pow, (x, y), (np.ones(4), np.ones(4)))
+    np.testing.assert_array_equal(np.asarray(forward), [1.0, 0.0, 0.0, 0.0])
+    series = (np.ones(4), np.zeros(4))
+    both = lambda t: ops.elementwise_pow(t, y + t)  # noqa: E731
+    _, (first, second) = pirkit.jet(both, (x,), (series,))
+    np.testing.assert_array_equal(np.asarray(first), [1.0, 0.0, 0.0, 0.0])
+    np.testing.assert_array_equal(np.asarray(second)[1:3], [2.0, 0.0])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_forward_mode_passes_elements_that_add_nothing(reverse: bool) -> None:
+    """Two of them in a row have a logarithm of zero; what is summed later does not see it."""
+    x, t = np.array([1.0, -np.inf, -np.inf, 0.5, -np.inf, -np.inf, -np.inf]), np.arange(1.0, 8.0)
+    x, t = (v[::-1].copy() if reverse else v for v in (x, t))
+    f = lambda v: ops.logcumsumexp(v, axis=0, reverse=reverse)  # noqa: E731
+    rows = np.asarray(pirkit.jacrev(f)(x))
+    np.testing.assert_allclose(np.asarray(pirkit.jvp(f, (x,), (t,))[1]), rows @ t)
+
+
+@pytest.mark.parametrize("mode", [pirkit.jacrev, pirkit.jacfwd])
+def test_a_deviation_of_equal_elements_has_the_slope_zero(mode: Any) -> None:
+    """As norms of the zero vector have, and as in torch."""
+    x = np.array([[2.0, 2.0, 2.0], [1.0, 2.0, 3.0]])
+    found = np.asarray(mode(lambda v: ops.std(v, axis=(1,)))(x))
+    np.testing.assert_array_equal(found[0], 0.0)
+    np.testing.assert_allclose(found[1, 1], [-0.5, 0.0, 0.5])

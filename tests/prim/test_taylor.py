@@ -215,3 +215,11 @@ def test_a_stopped_derivative_is_a_constant(order: int) -> None:
     expected = pirkit.grad(lambda p: loss(p, constant))(weights)
     found = pirkit.grad(lambda p: loss(p, pirkit.stop_gradient(derivative(p))))(weights)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_lists_of_tensors_on_the_way_of_many_directions() -> None:
+    """All directions of a Hessian are rows, of which the search for sums meets a `concat`."""
+    x, weights = np.arange(12.0).reshape(3, 4), np.cos(np.arange(12.0)).reshape(3, 4)
+    found = pirkit.hessian(lambda v: (ops.tril(v * v, diagonal=-1) * weights).sum())(x)
+    wanted = np.diag(2 * np.tril(weights, -1).ravel())
+    np.testing.assert_allclose(np.asarray(found).reshape(12, 12), wanted, atol=1e-15)

@@ -249,14 +249,19 @@ def _average(
 
 
 def _open(c: OpCall, x: Value, axes: Sequence[int], moves: Sequence[Slide]) -> Value:
-    """Pooling of images with dynamic sizes."""
+    """Pooling of images with dynamic sizes.
+
+    A maximum is that of whole windows, whose greatest elements share its cotangent.
+    """
     b = c.b
-    for axis, move in zip(axes, moves, strict=True):
+    largest: bool = c.pooling_type == "max"
+    for done, (axis, move) in enumerate(zip(axes, moves, strict=True)):
+        axis += done * largest
         size = as_list(b, sizes_of(b, x)[axis])
         places, count = _starts(b, size, move)
         read = partial(_read, b, places=places, count=count, move=move)
-        if c.pooling_type == "max":
-            x = b("pd_op.max", read(x, axis, -math.inf), axis=(axis + 1,), keepdim=False)
+        if largest:
+            x = read(x, axis, -math.inf)
             continue
         within = zeros(b, [size], x.dtype) + 1.0
         if not c.exclusive:  # the padding counts, the same at the end as at the start
@@ -264,6 +269,8 @@ def _open(c: OpCall, x: Value, axes: Sequence[int], moves: Sequence[Slide]) -> V
         met = b.sum(read(within, 0, 0.0 if c.exclusive else 1.0, trailing=0.0), (1,))
         x = b.sum(read(x, axis, 0.0), (axis + 1,))
         x = x / b.reshape(met, (-1, *(1,) * (x.rank - axis - 1)))
+    if largest:
+        return b("pd_op.max", x, axis=_within(axes), keepdim=False)
     return x
 
 

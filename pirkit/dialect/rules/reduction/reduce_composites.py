@@ -145,7 +145,10 @@ def _(c: OpCall) -> Value:
     else:
         divisor = b.const(max(number - c.correction, 0.0), x.dtype)
     found = total / divisor
-    return b.cast(b.sqrt(found) if c.definition.name == "pd_op.std" else found, c.x.dtype)
+    if c.definition.name == "pd_op.std":  # of equal elements it has the slope 0, as norms have
+        is_zero = b.equal(found, b.zeros_like(found))
+        found = b.where(is_zero, 0.0, b.sqrt(b.where(is_zero, b.ones_like(found), found)))
+    return b.cast(found, c.x.dtype)
 
 
 @decompose("pd_op.nansum")

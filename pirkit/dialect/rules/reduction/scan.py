@@ -104,8 +104,8 @@ def _(c: OpCall) -> Value:
         x = _logcumsumexp_of_any_size(b, x, axis, c.reverse)
     for step in _powers_of_two(size) if size != UNKNOWN else ():
         other = _shifted(b, x, axis, step, backwards, -inf)
-        greater = _finite(b, b.maximum(x, other))
-        x = greater + b.log(b.exp(x - greater) + b.exp(other - greater))
+        greater = b.maximum(x, other)
+        x = _unless_infinite(b, greater, b.exp(x - greater) + b.exp(other - greater))
     # Shifted after the scan: the least number would be a summand that infinities do not absorb.
     return _shifted(b, x, axis, 1, backwards, least) if c.exclusive else x
 
@@ -121,15 +121,16 @@ def _logcumsumexp_of_any_size(b: Builder, x: Value, axis: int, reverse: bool) ->
     paddings = [0] * (2 * rows.rank - 1) + [1]
     never_empty = b.pad(rows, paddings=paddings, pad_value=-inf)
     greatest = b("pd_op.max", never_empty, axis=(-1,), keepdim=True)
-    greatest = _finite(b, greatest)
     total = b.sum(b.where(covers, b.exp(rows - greatest), 0.0), (rows.rank - 1,))
-    found = b.log(total) + b.squeeze(greatest, axis=(-1,))
+    found = _unless_infinite(b, b.squeeze(greatest, axis=(-1,)), total)
     return b.transpose(found, perm=tuple(last.index(i) for i in range(x.rank)))
 
 
-def _finite(b: Builder, x: Value) -> Value:
-    """What is subtracted before `exp`: of an infinity, inf - inf would be NaN."""
-    return b.where(b.isfinite(x), x, b.zeros_like(x))
+def _unless_infinite(b: Builder, greatest: Value, total: Value) -> Value:
+    """``greatest + log(total)``; infinities stay, whose differences in ``total`` are NaN."""
+    is_finite = b.isfinite(greatest)
+    found = greatest + b.log(b.where(is_finite, total, 1.0))
+    return b.where(is_finite, found, greatest)
 
 
 def recurrence(b: Builder, a: Value, g: Value, axis: int, *, reverse: bool = False) -> Value:

@@ -12,8 +12,10 @@ from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import jet
+from pirkit.dialect.rules.movement.size_ops import in_shape, sizes_of
 from pirkit.dialect.rules.reduction.reduction import axes_of, unreduced
 from pirkit.dialect.rules.taylor.series import Coefficient, Series, product
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
 
@@ -33,6 +35,23 @@ def _chosen(c: OpCall, x: Series) -> tuple[Series, None]:
 
 
 jet("pd_op.argsort", "pd_op.topk", "pd_op.cummax", "pd_op.cummin")(_chosen)
+
+
+@jet(
+    "pd_op.max_pool2d_with_index", "pd_op.max_pool3d_with_index",
+    "pd_op.fractional_max_pool2d", "pd_op.fractional_max_pool3d",
+)  # fmt: skip
+def _(c: OpCall, x: Series) -> tuple[Series, None]:
+    """The coefficients at the indices; where a window has no element its result is constant."""
+    b, images = c.b, sizes_of(c.b, c.x)[:2]
+    places = in_shape(b, b.cast(c.mask, dt.int64), [*images, -1])
+    places = b.maximum(places, b.zeros_like(places))
+
+    def taken(v: Value) -> Value:
+        found = b.take_along_axis(in_shape(b, v, [*images, -1]), places, axis=2)
+        return b.where(c.mask < 0, 0.0, b.reshape_like(found, c.out))
+
+    return [None if v is None else taken(v) for v in x], None
 
 
 def _bilinear(c: OpCall, x: Series, y: Series) -> Series:

@@ -42,8 +42,10 @@ def composed(b: Builder, local_derivatives: Sequence[Coefficient], x: Series) ->
 
 @jet("pd_op.elementwise_pow")
 def _(c: OpCall, x: Series, y: Series) -> Series:
+    """``exp(y log x)``; where the base is zero, the exponent counts as constant."""
+    of_base = _of_base(c, x)
     if all(v is None for v in y):
-        return broadcast_series(c, _of_base(c, x))
+        return broadcast_series(c, of_base)
     b = c.b
     base = c.x if c.x.dtype is c.out.dtype else b.cast(c.x, c.out.dtype)
     is_zero = b.equal(base, b.zeros_like(base))
@@ -55,7 +57,11 @@ def _(c: OpCall, x: Series, y: Series) -> Series:
     z: Series = [c.out]
     for k in range(1, len(exponent)):
         z.append(integrated(b, z, exponent, k))
-    return broadcast_series(c, z[1:])
+    if all(v is None for v in x):
+        return broadcast_series(c, z[1:])
+    zero = b.zeros_like(c.out)
+    pairs = [[zero if v is None else v for v in pair] for pair in zip(of_base, z[1:], strict=True)]
+    return broadcast_series(c, [b.where(is_zero, *pair) for pair in pairs])
 
 
 def _of_base(c: OpCall, x: Series) -> Series:
