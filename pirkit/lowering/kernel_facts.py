@@ -70,7 +70,10 @@ _LOWERING: Final = "lowering of the MapExpr to loop nests"
 _LOOPS: Final = "; its loops are wrong"
 _WRITER: Final = "the LLVM writer"
 _TILED: Final = defining_file(tiled_stages)
-_PLAIN: Final = "pirkit/lowering/codegen/ir/plain_loops.py, element_types.py or canonicalize.py"
+_PLAIN: Final = (
+    "pirkit/lowering/codegen/ir/plain_loops.py, element_types.py, canonicalize.py or "
+    "piecewise_poly_match.py"
+)
 """The files that make the loops of a nest before they are scheduled."""
 _UNSCHEDULED: Final = "before any rewrite"
 _SPLIT: Final = defining_file(split_reductions)
