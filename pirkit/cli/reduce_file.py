@@ -19,7 +19,8 @@ from pirkit.dialect.text import print_mlir
 from pirkit.dialect.verify import verify_module
 from pirkit.frontend.delta_reduce import Oracle, outer_operations, reduce, size
 from pirkit.frontend.files import READERS, detect_format, read_text, write_file
-from pirkit.frontend.kernel_check import Report, check_module
+from pirkit.frontend.kernel_check import check_module
+from pirkit.frontend.kernel_report import Report
 from pirkit.frontend.numeric_check import NumberCheck, expanding
 from pirkit.lowering.kernel_watch import PATIENCE
 from pirkit.passes import parse_pipeline, run_pipeline

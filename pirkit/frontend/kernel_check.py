@@ -6,9 +6,9 @@ of the code generator that are suspicious (`suspects.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,11 +17,11 @@ from msgspec import to_builtins
 from xdsl.dialects.builtin import ModuleOp
 
 from pirkit.analysis.declared_types import mismatched_values
-from pirkit.diag.errors import InternalError, PirkitError, RuntimeFault
-from pirkit.diag.span import Span
+from pirkit.diag.errors import InternalError, PirkitError
 from pirkit.dialect.operation import ProgramOp
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import compile, run_passes
+from pirkit.frontend.kernel_report import CALL, KERNEL, SEGMENT, Report, report_of
 from pirkit.frontend.numeric_check import (
     Inputs,
     effect_of,
@@ -31,113 +31,30 @@ from pirkit.frontend.numeric_check import (
     plan_of,
 )
 from pirkit.frontend.segment_check import WRONG_CALL, segment_suspects
-from pirkit.frontend.suspects import native_lines, native_plan, suspects
-from pirkit.lowering.codegen.about import About, Lines, named_files
-from pirkit.lowering.instruction_check import (
-    MEMORY_PLAN,
-    CheckedLibrary,
-    InstructionCheck,
-    KernelFault,
-)
+from pirkit.frontend.suspects import Ran, native_lines, native_plan, parts_ran, ran, suspects
+from pirkit.lowering.codegen.about import Lines, named_files
+from pirkit.lowering.instruction_check import CheckedLibrary, InstructionCheck
 from pirkit.lowering.interpreted_step import OTHERS, ROUTINES
-from pirkit.lowering.kernel_facts import called_one_by_one
+from pirkit.lowering.kernel_facts import called_one_by_one, inside_stage
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.kernel_watch import PATIENCE, EndedError, Watch, watched
 from pirkit.lowering.native_segment import SegmentStep
 from pirkit.lowering.plan_writer import write_plan
 from pirkit.lowering.whole_program.choose_form import SINGLE
-from pirkit.lowering.whole_program.segments import segmented
+from pirkit.lowering.whole_program.segments import segmented, with_native_calls
 from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executor import Executable
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.mode import Mode
 from pirkit.runtime.native.program import NativeProgram
-from pirkit.runtime.plan import Plan, Port
+from pirkit.runtime.plan import Call, Operand, Plan, Port
 from pirkit.runtime.registry import CPU, REFERENCE
 from pirkit.runtime.tolerance import loosest_of
 from pirkit.split.split_result import BACKWARD, FORWARD
 
 Array = np.ndarray[Any, Any]
-KERNEL: Final = "a kernel"
-SEGMENT: Final = "a native segment"
-CALL: Final = "its native call"
-"""The words for what may be wrong, also in `Report.symptom`."""
 _SPECTRA: Final = 24
 """Further kernels of a program whose lines are compared with those of the wrong one."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """The result of checking a program on a backend.
-
-    ``together`` says what is wrong with a run in which native kernels share launches or memory,
-    although each of the ``checked`` instructions is right alone; ``suspect`` then names what they
-    share.
-    """
-
-    program: str
-    backend: str
-    checked: int
-    """The number of instructions that were compared."""
-    faults: tuple[KernelFault, ...]
-    """The wrong instructions."""
-    together: str | None = None
-    suspect: str = ""
-    in_segments: bool = False
-    """Whether the run that is wrong is the one in native segments."""
-    ended: bool = False
-    """Whether a kernel ended the process, or did not end in time."""
-    lines_run: Lines = frozenset()
-    """The lines of the code generator that ran for the wrong code."""
-    others_run: tuple[tuple[Lines, bool], ...] = ()
-    """The same of other kernels of the program, and whether each is right."""
-    files: tuple[str, ...] = ()
-    """The files that may be wrong, the most suspicious first."""
-
-    def __bool__(self) -> bool:
-        """True if something is wrong."""
-        return bool(self.faults or self.together)
-
-    def lines(self, verbose: bool = False) -> Iterator[str]:
-        """The report as text: the first fault in full, the others in two lines each."""
-        if not self:
-            right = "1 kernel is" if self.checked == 1 else f"{self.checked} kernels are"
-            yield f"@{self.program} on `{self.backend}`: {right} right"
-        elif self.faults:
-            count = len({fault.instruction for fault in self.faults})
-            what = f"{count} of {self.checked} kernels are wrong"
-            yield f"@{self.program} on `{self.backend}`: {what}"
-        for number, fault in enumerate(self.faults):
-            yield from list(fault.lines(verbose))[: None if number == 0 else 2]
-        if self.together:
-            yield f"@{self.program} on `{self.backend}`: {self.together}"
-            yield f"  each instruction is right alone: {self.suspect} is wrong"
-        if self.files:
-            yield f"  most suspicious files: {', '.join(self.files)}"
-
-    @property
-    def symptom(self) -> str:
-        """What a reduced program must show too, so that it has the same error.
-
-        Errors of the memory plans of sessions and of segments are one symptom, as both plans come
-        from one allocator.
-        """
-        if self.faults and not self.faults[0].stage.startswith(MEMORY_PLAN):
-            return f"{KERNEL} of {', '.join(self.faults[0].emitters)}"
-        return CALL if self.suspect == CALL else "what kernels share"
-
-    def require_right(self) -> None:
-        """Raise RuntimeFault (PK0909) for the first fault."""
-        if not self:
-            return
-        first, *more = self.lines()
-        raise RuntimeFault(
-            first,
-            code="PK0909",
-            span=self.faults[0].span if self.faults else None,
-            notes=tuple(line.strip() for line in more),
-            help="`pirkit-reduce FILE -p PIPELINE numbers` makes the program small",
-        )
 
 
 def check_kernels(
@@ -169,16 +86,16 @@ def check_kernels(
         return to_builtins(on_drawn_inputs(plan, seed, run, inputs, params))
 
     try:
-        report = _report_of(watched(check, patience) if backend == CPU else check(Watch()))
+        report = report_of(watched(check, patience) if backend == CPU else check(Watch()))
     except InternalError:
         if backend != CPU:
             raise
         # A kernel that writes outside of its memory ends the process later: stop at the first one.
-        report = _report_of(watched(partial(check, explains=False), patience))
+        report = report_of(watched(partial(check, explains=False), patience))
         if not report:
             raise
     lines = report.lines_run
-    if sought is None and report.in_segments:
+    if sought is None and report.in_segments and not lines:
         lines = native_lines(lambda: [*_sharing(program, plan, backend)])
     if not lines:
         return report
@@ -186,33 +103,14 @@ def check_kernels(
         files = named_files(report.suspect)
         # Any file that a call runs may be wrong; what lies between calls is known by experiments.
         named = () if WRONG_CALL in report.suspect else files
-        return replace(report, files=suspects(lines, report.others_run, named, likely=files))
+        found = suspects(lines, report.others_run, named, files, report.stage_run)
+        return replace(report, files=found)
     fault = report.faults[0]
     stage, _, routines = fault.stage.partition(ROUTINES)
     likely = (*fault.emitters, *(named_files(routines) or fault.files))
     named = named_files(stage.partition(OTHERS)[0])
-    return replace(report, files=suspects(lines, report.others_run, named, likely))
-
-
-def _report_of(found: dict[str, Any]) -> Report:
-    """A report from its fields as plain data, in which form it comes from a child process."""
-    faults: list[KernelFault] = []
-    for fault in found["faults"]:
-        fields: dict[str, Any] = {
-            **fault,
-            "functions": tuple([About(**known) for known in fault["functions"]]),
-            "span": Span(**fault["span"]) if fault["span"] else None,
-            "origin": tuple(fault["origin"]),
-        }
-        faults.append(KernelFault(**fields))
-    others = [(_lines_of(lines), is_right) for lines, is_right in found["others_run"]]
-    lines = {"lines_run": _lines_of(found["lines_run"]), "others_run": tuple(others)}
-    whole: dict[str, Any] = {**found, "faults": tuple(faults), **lines}
-    return Report(**whole)
-
-
-def _lines_of(lines: Sequence[Sequence[Any]]) -> Lines:
-    return frozenset({(file, number) for file, number in lines})
+    files = suspects(lines, report.others_run, named, likely, report.stage_run)
+    return replace(report, files=files)
 
 
 def _check(
@@ -256,16 +154,53 @@ def _check(
                 last = _by_instruction(alone, backend, seed, watch, bound, explains)
             if last.faults:
                 return _wrong_alone(plan, backend, last, watch, ranks)
-            ended = bool(watch.ended)
+            tried = dict[tuple[int, ...], bool]()
             if not suspect and explains:
                 found = segment_suspects(
-                    alone, shared, _static, lambda plan: wrong_together(plan) is not None, by_bind
-                )
+                    alone, shared, _static, lambda plan: wrong_together(plan) is not None, by_bind,
+                    tried,
+                )  # fmt: skip
                 suspect = f"{SEGMENT} ({', or '.join(found)})"
-            return Report(
-                plan.name, backend, check.checked, (), together, suspect, shared is not plan, ended
-            )
+            report = Report(
+                plan.name, backend, check.checked, (), together, suspect, shared is not plan,
+                bool(watch.ended),
+            )  # fmt: skip
+            return _with_calls_ran(report, alone, tried, last) if ranks else report
     return Report(plan.name, backend, check.checked, ())
+
+
+def _with_calls_ran(
+    report: Report, plan: Plan, tried: Mapping[tuple[int, ...], bool], check: InstructionCheck
+) -> Report:
+    """The report with the lines of what was right alone, and of what is wrong together.
+
+    ``plan`` has a kernel for each call, all of which are right alone; ``tried`` are calls that were
+    compiled as segments of their own.
+    """
+
+    def call_of(numbers: Sequence[int]) -> Callable[[], object]:
+        return lambda: with_native_calls(plan, numbers, _static)
+
+    alone = _others_ran(check)
+    calls = [*tried.items()][-_SPECTRA:]
+    spectra = [(native_lines(call_of(numbers)), is_right) for numbers, is_right in calls]
+    if not spectra or spectra[-1][1]:
+        every = Lines() if report.in_segments else Lines().union(*[lines for lines, _ in alone])
+        return replace(report, lines_run=every, others_run=tuple(alone))
+    (numbers, _), (wrong, _) = calls[-1], spectra.pop()
+    inside, call = inside_stage(report.suspect), plan.body[numbers[0]]
+    in_stage = native_lines(call_of(numbers), inside) if inside else Lines()
+    assert isinstance(call, Call)
+    parts = parts_ran(call.kernel, [_meta_of(plan, o) for o in call.inputs], call.attrs)
+    others = *alone, *spectra, *parts
+    return replace(report, lines_run=wrong, stage_run=in_stage, others_run=others)
+
+
+def _meta_of(plan: Plan, operand: Operand) -> Meta | None:
+    if isinstance(operand, tuple):
+        items = [_meta_of(plan, slot) for slot in operand]
+        return VecMeta(tuple([meta for meta in items if isinstance(meta, TensorMeta)]))
+    return None if operand is None else plan.slots[operand]
 
 
 def _wrong_alone(
@@ -275,18 +210,29 @@ def _wrong_alone(
 
     With ``ranks``, it has the lines of the code generator that made the first of them.
     """
-    lines, others = Lines(), list[tuple[Lines, bool]]()
-    if ranks and backend == CPU and check.culprit is not None and check.culprit.functions:
-        lines = native_lines(check.culprit.lowered_again)
-        native = {s: is_right for s, is_right in check.ran.items() if s.functions}
-        native.pop(check.culprit, None)
-        first = [*native.items()][:_SPECTRA]
-        others = [(native_lines(step.lowered_again), is_right) for step, is_right in first]
-    ended, faults = bool(watch.ended), tuple(check.faults)
+    lines = in_stage = Lines()
+    others, step = list[Ran](), check.culprit
+    faults = tuple(check.faults)
+    if ranks and backend == CPU and step is not None and step.functions:
+        lines = native_lines(step.lowered_again)
+        inside = inside_stage(faults[0].stage)
+        in_stage = native_lines(step.lowered_again, inside) if inside else in_stage
+        b = step.binding
+        others = [*_others_ran(check), *parts_ran(b.op, b.inputs, b.attrs)]
     return Report(
-        plan.name, backend, check.checked, faults, ended=ended, lines_run=lines,
-        others_run=tuple(others),
+        plan.name, backend, check.checked, faults, ended=bool(watch.ended), lines_run=lines,
+        stage_run=in_stage, others_run=tuple(others),
     )  # fmt: skip
+
+
+def _others_ran(check: InstructionCheck) -> list[Ran]:
+    """The lines of the native kernels that ran but for the first wrong one, and their verdicts."""
+    native = [
+        (step, is_right)
+        for step, is_right in check.ran.items()
+        if step.functions and step is not check.culprit
+    ]
+    return [(native_lines(s.lowered_again), is_right) for s, is_right in native[:_SPECTRA]]
 
 
 _BUGS: Final = (*KERNEL_FAULTS, AttributeError, AssertionError)
@@ -347,7 +293,8 @@ def check_whole(
     wrong = watched(check, patience)
     if wrong is None or sought is not None:
         return wrong
-    files = suspects(native_lines(lambda: native_plan(program, "fast")))
+    others = [*ran(lambda: program)]  # in segments
+    files = suspects(native_lines(lambda: native_plan(program, "fast")), others)
     return f"{wrong}; most suspicious files: {', '.join(files)}"
 
 

@@ -12,11 +12,12 @@ from typing import Final
 from msgspec.structs import replace as changed
 
 from pirkit.lowering.codegen.about import ROOM, native_form_files
-from pirkit.lowering.codegen.emit.batch_compile import requested
-from pirkit.lowering.kernel_facts import abouts
-from pirkit.lowering.kernel_watch import returns_in_child
+from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, requested
+from pirkit.lowering.kernel_facts import abouts, function_fault
+from pirkit.lowering.kernel_watch import EndedError, Watch, returns_in_child, watched
 from pirkit.lowering.native_ops import FUSED
 from pirkit.lowering.whole_program.segments import KnownMetas, with_native_calls
+from pirkit.runtime.binding import KERNEL_FAULTS
 from pirkit.runtime.executor import native_program
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.workspace import lines
@@ -25,30 +26,41 @@ from pirkit.runtime.plan import Call, If, Plan, Port, Stack, While, instructions
 WRONG_CALL: Final = "its `"
 """Begins the suspect that is a call."""
 _FOLDER: Final = "whole_program"
+_PATIENCE: Final = 20.0
+"""Seconds of wall time that a call of some functions may take."""
 _DRIVER: Final = "pirkit/runtime/native/program_session.py and program_ir.py"
 
 
 def segment_suspects(
     single: Plan, segments: Plan, known_metas: KnownMetas, is_wrong: Callable[[Plan], bool],
     by_bind: Callable[[NativeProgram, Sequence[Port]], bool],
+    tried: dict[tuple[int, ...], bool],
 ) -> Iterator[str]:  # fmt: skip
     """The suspects in the segments of a plan whose calls are right one by one.
 
     ``single`` is the plan with one kernel for each call; ``is_wrong`` runs a plan and compares.
     ``by_bind`` says whether the functions of a program are right without the driver of programs.
+    ``tried`` gets the calls that were compiled as a segment of their own, and whether it is right.
     """
     every = list(instructions(single.body))
     is_flat = not any(isinstance(i, While | If | Stack) for i in every)
     for calls in _suspect_calls(single) if is_flat else ():
-        with requested() as functions:
-            made, files = native_form_files(
-                lambda numbers=calls: with_native_calls(single, [*numbers], known_metas)
-            )
-        if made is not None and is_wrong(made):
+        try:
+            with requested() as functions:
+                made, files = native_form_files(
+                    lambda numbers=calls: with_native_calls(single, [*numbers], known_metas)
+                )
+        except KERNEL_FAULTS:  # the bug breaks the compiler for this call alone
+            continue
+        if made is None:
+            continue
+        tried[tuple(calls)] = not is_wrong(made)
+        if not tried[tuple(calls)]:
             found = [f"{_FOLDER}/epilogues.py"] if len(calls) > 1 else files[:1]
             found += [about.emitter.removeprefix(ROOM) for about in abouts(functions)]
             names = " with ".join([f"`{call.kernel}`" for call in calls.values()])
-            yield f"{WRONG_CALL}{names[1:]}: {' and '.join(dict.fromkeys(found))}"
+            fault = _fault_of(functions)
+            yield f"{WRONG_CALL}{names[1:]}: {' and '.join(dict.fromkeys(found))}{fault}"
             return
     if not is_wrong(_with_unshared_memory(segments)):
         yield f"its memory: {_FOLDER}/kernel_sequence.py"
@@ -66,6 +78,19 @@ def segment_suspects(
         yield f"its loops: {_FOLDER}/loop_functions.py and codegen/emit/loop_function.py"
     if any(isinstance(i, Stack) for i in every):
         yield "its stacks: codegen/emit/stack_access.py"
+
+
+def _fault_of(functions: Sequence[LazyFunction]) -> str:
+    """`function_fault`, in a process of its own, which the functions may end."""
+
+    def check(watch: Watch) -> str:
+        try:
+            with watch.running():
+                return function_fault(functions)
+        except EndedError:
+            return ""
+
+    return watched(check, _PATIENCE)
 
 
 def _suspect_calls(plan: Plan) -> Iterator[dict[int, Call]]:

@@ -2,155 +2,59 @@
 
 This is spectrum-based fault localization: a line of the code generator that runs for wrong code and
 for no right code is the most suspicious one (the coefficient of Ochiai). The right code is that of
-small programs, each for one feature of the generator; those whose code is wrong as well narrow the
-search.
+small programs, each for one feature of the generator, of the other kernels of the program, and of
+the ops of the wrong kernel alone; what is wrong among these narrows the search.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from itertools import islice
 from math import sqrt
 from typing import Any, Final, cast
 
 import numpy as np
-from msgspec import Struct
 
-from pirkit.diag.errors import PirkitError
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile import run_passes
 from pirkit.frontend.native_compile import Form, plan_with
-from pirkit.frontend.numeric_check import Inputs, effect_of, first_difference, plan_of
-from pirkit.frontend.op_functions import attribute
+from pirkit.frontend.numeric_check import Effect, Inputs, effect_of, first_difference, plan_of
+from pirkit.frontend.op_functions import op_function
+from pirkit.frontend.suspect_examples import EXAMPLES
 from pirkit.frontend.tracing import trace
-from pirkit.frontend.transforms import grad
-from pirkit.lowering.codegen.about import Lines, executed_lines
+from pirkit.lowering.codegen.about import Inside, Lines, executed_lines
 from pirkit.lowering.codegen.emit.batch_compile import requested
 from pirkit.lowering.kernel_library import KernelLibrary
 from pirkit.lowering.kernel_watch import returns_in_child
 from pirkit.lowering.native_fused import nests_at
-from pirkit.runtime.binding import KERNEL_FAULTS
+from pirkit.lowering.native_ops import FUSED
 from pirkit.runtime.dtype import float32
+from pirkit.runtime.meta import Meta, TensorMeta, VecMeta
 from pirkit.runtime.plan import Plan
 from pirkit.runtime.registry import CPU, REFERENCE
 
 MOST: Final = 4
 """Files that a report names."""
+_LESS: Final = 0.5
+"""The weight of a line that does not run in the stage that is wrong, or for all wrong code.
+
+It may have prepared that stage, or there may be two bugs.
+"""
+_PARTS: Final = 24
+"""Ops of a wrong kernel that are compiled alone."""
+Ran = tuple[Lines, bool]
+"""The lines of the code generator that ran for some code, and whether that is right."""
+_Op = tuple[str, Sequence[Meta | None], Mapping[str, Any]]
+"""An op, and the metas of its operands and its attributes."""
 
 
-def _op(name: str) -> Callable[..., Any]:
-    return cast("Callable[..., Any]", attribute(name))
+def native_lines(made: Callable[[], object], inside: Inside | None = None) -> Lines:
+    """The lines that run while native functions are chosen, scheduled and written by ``made``.
 
-
-def _summed(x: Any, y: Any) -> Any:
-    return _op("add")(_op("transpose")(x, [1, 0]), y)
-
-
-def _blocks(x: Any) -> Any:
-    """Reads at quotients and remainders, and under a guard."""
-    blocks = _op("transpose")(_op("reshape")(x, [30, 7, 11]), [0, 2, 1])
-    return _op("pad")(_op("exp")(blocks), paddings=[0, 0, 0, 5, 0, 0], pad_value=1.0)
-
-
-def _gathered(x: Any, y: Any) -> Any:
-    return _op("gather")(x, _op("cast")(_op("greater_than")(y, 0.0), "int64"), 0)
-
-
-def _elementwise(x: Any) -> Any:
-    return _op("multiply")(_op("tanh")(x), _op("sin")(x))
-
-
-def _chain(x: Any) -> Any:
-    """Common operations in one kernel, with a reduction that the others read."""
-    y = _op("divide")(_op("sqrt")(_op("abs")(_op("cos")(x))), _op("add")(_op("exp")(x), 1.0))
-    y = _op("subtract")(y, _op("mean")(y, [1], True))
-    return _op("maximum")(_op("log")(_op("add")(_op("multiply")(y, y), 0.5)), _op("scale")(x, 0.5))
-
-
-def _batch_sum(x: Any) -> Any:
-    return _op("sum")(_elementwise(x), [0])
-
-
-def _network(x: Any, first: Any, second: Any) -> Any:
-    hidden = _op("add")(_op("matmul")(x, first), _op("sum")(first, [0]))
-    return _op("matmul")(_op("tanh")(hidden), second)
-
-
-def _network_gradient(x: Any, first: Any, second: Any) -> Any:
-    def total(weight: Any) -> Any:
-        return _op("sum")(_network(x, weight, second))
-
-    return grad(total)(first)
-
-
-def _conv(x: Any, w: Any) -> Any:
-    return _op("conv2d")(x, w, [1, 1], [1, 1], "EXPLICIT", [1, 1], 1, "NCHW")
-
-
-def _conv_gradient(x: Any, w: Any) -> Any:
-    def total(image: Any) -> Any:
-        return _op("sum")(_conv(image, w))
-
-    return grad(total)(x)
-
-
-def _attention(q: Any, k: Any, v: Any) -> Any:
-    return _op("matmul")(_op("softmax")(_op("matmul")(q, k, False, True), -1), v)
-
-
-class Example(Struct, frozen=True):
-    """A program of a function, or of an op by name, for tensors of these shapes and ``others``.
-
-    ``others`` are further arguments, which are no tensors.
+    With ``inside`` only those of a stage.
     """
-
-    form: Form
-    function: Callable[..., Any] | str
-    shapes: tuple[tuple[int, ...], ...]
-    others: tuple[Any, ...] = ()
-
-    def program(self) -> Program:
-        """The program, traced for float32."""
-        function = _op(self.function) if isinstance(self.function, str) else self.function
-        given = [np.zeros(shape, np.float32) for shape in self.shapes]
-        return trace(lambda *tensors: function(*tensors, *self.others), given).program
-
-
-_IMAGE: Final = ((2, 16, 14, 14), (32, 16, 3, 3))
-_LAYER: Final = ((512, 3), (3, 20), (20, 1))
-_EXAMPLES: Final = (
-    Example("segments", "add", ((1024,), (1024,))),
-    Example("segments", "scale", ((1003,),), (3.0, 0.0, True)),
-    Example("segments", "tanh", ((40, 77),)),
-    Example("segments", "exp", ((1024,),)),
-    Example("segments", "sin", ((1024,),)),
-    Example("segments", "sum", ((30, 77),), ([1],)),
-    Example("segments", "max", ((30, 64),), ([1], False)),
-    Example("segments", "sum", ((300, 77),), ([0],)),
-    Example("segments", _summed, ((40, 48), (48, 40))),
-    Example("segments", _blocks, ((30, 77),)),
-    Example("segments", _gathered, ((30, 77), (40,))),
-    Example("segments", "flip", ((30, 77),), ([1],)),
-    Example("segments", _chain, ((30, 64),)),
-    Example("segments", "softmax", ((30, 77),), (-1,)),
-    Example("segments", "cumsum", ((40, 37),), (0,)),
-    Example("segments", "matmul", ((6, 10), (10, 7))),
-    Example("segments", "matmul", ((300, 128), (128, 300))),
-    Example("segments", _attention, ((2, 3, 130, 24), (2, 3, 140, 24), (2, 3, 140, 16))),
-    Example("segments", _conv, _IMAGE),
-    Example("segments", _conv_gradient, _IMAGE),
-    Example("fast", _elementwise, ((512, 1),)),
-    Example("fast", _batch_sum, ((512, 1),)),
-    Example("fast", _network, ((512, 3), (3, 2), (2, 1))),
-    Example("fast", _network, _LAYER),
-    Example("fast", _network_gradient, _LAYER),
-)
-"""Each uses a feature of the code generator that most of the others do not use."""
-
-
-def native_lines(made: Callable[[], object]) -> Lines:
-    """The lines that run while native functions are chosen, scheduled and written by ``made``."""
 
     def run() -> None:
         with requested() as functions:
@@ -160,28 +64,28 @@ def native_lines(made: Callable[[], object]) -> Lines:
 
     _warm_up()
     nests_at.cache_clear()  # cached kernels would run no line of their lowering
-    return executed_lines(run)
+    return executed_lines(run, inside)
 
 
 @cache
 def _warm_up() -> None:
     """Run what runs once in a process: else its lines would count for the first program only."""
     with requested() as functions:
-        native_plan(_EXAMPLES[0].program(), _EXAMPLES[0].form)
+        native_plan(EXAMPLES[0].program(), EXAMPLES[0].form)
     for function in functions:
         function.write()
 
 
 def suspects(
-    wrong: Lines, others: Sequence[tuple[Lines, bool]] = (), named: Sequence[str] = (),
-    likely: Sequence[str] = (),
+    wrong: Lines, others: Sequence[Ran] = (), named: Sequence[str] = (),
+    likely: Sequence[str] = (), in_stage: Lines = frozenset(),
 ) -> tuple[str, ...]:  # fmt: skip
     """The files that may be wrong, the most suspicious first.
 
     ``wrong`` are the lines of the wrong code, ``others`` those of further code of the program, and
-    whether it is right. Files that are ``named`` as its stage come first, in the order of their
-    most suspicious lines; of others with equal scores those that are ``likely``, then those with
-    the most such lines.
+    whether it is right. ``in_stage`` are the lines of the wrong stage, if it is known. Files that
+    are ``named`` as its stage come first, in the order of their most suspicious lines; of others
+    with equal scores those that are ``likely``, then those with the most such lines.
     """
     failed, right = [wrong], list[Lines]()
     for lines, is_right in (*_examples(), *others):
@@ -190,8 +94,10 @@ def suspects(
     successes = Counter(line for lines in right for line in lines)
     scores: dict[str, list[float]] = {}
     for line in wrong:
-        ran = failures[line]
-        scores.setdefault(line[0], []).append(ran / sqrt(len(failed) * (ran + successes[line])))
+        times = failures[line]
+        score = times / sqrt(len(failed) * (times + successes[line]))
+        less = (times < len(failed)) + (bool(in_stage) and line not in in_stage)
+        scores.setdefault(line[0], []).append(score * _LESS**less)
 
     def order(file: str) -> tuple[object, ...]:
         found = scores.get(file, [0.0])
@@ -201,16 +107,83 @@ def suspects(
     return tuple(sorted({*scores, *named}, key=lambda file: (order(file), file))[:MOST])
 
 
-def _examples() -> Iterator[tuple[Lines, bool]]:
-    """The lines of each example, and whether its code is right."""
-    for example in _EXAMPLES:
-        program, plans = example.program(), list[Plan]()
-        make = partial(native_plan, program, example.form)
-        try:
-            lines = native_lines(lambda make=make, plans=plans: plans.append(make()))
-        except Exception:  # the bug breaks the compiler here: there is no code to compare
-            continue
-        yield lines, returns_in_child(partial(_is_right, program, plans[0]))
+def _examples() -> Iterator[Ran]:
+    for example in EXAMPLES:
+        yield from ran(example.program, example.form)
+
+
+def parts_ran(op: str, metas: Sequence[Meta | None], attrs: Mapping[str, Any]) -> list[Ran]:
+    """The lines of each op that a call computes, as a program of its own, and whether it is right.
+
+    These are the smallest programs that may have the same error, and those most like it that have
+    it not.
+    """
+    calls = _ops_of(op, metas, attrs)
+    return [found for call in islice(calls, _PARTS) for found in ran(partial(_program_of, *call))]
+
+
+def ran(make: Callable[[], Program], form: Form = "segments") -> Iterator[Ran]:
+    """The lines of the native form of a program, and whether it is right; nothing if it has none.
+
+    There is none where the bug breaks the compiler, and nothing to compare where the reference
+    refuses the inputs that are drawn.
+    """
+    plans = list[Plan]()
+    try:
+        program = make()
+        lines = native_lines(lambda: plans.append(native_plan(program, form)))
+        reference = plan_of(program.main)
+        given = Inputs.drawn(reference, 0, range(2), {}, {})
+        expected = effect_of(reference, REFERENCE, given, 0)
+    except Exception:
+        return
+    yield lines, returns_in_child(partial(_is_right, plans[0], given, expected))
+
+
+def _ops_of(op: str, metas: Sequence[Meta | None], attrs: Mapping[str, Any]) -> Iterator[_Op]:
+    """The ops of a fused kernel, each once; of another call the call itself."""
+    if op != FUSED:
+        yield op, metas, attrs
+        return
+    known = tuple([cast(TensorMeta, meta).shape for meta in metas])
+    kernel, _ = nests_at(attrs["kernel"], known)
+    values = [*kernel.inputs, *[origin.meta for origin in kernel.ops]]
+
+    def meta(operand: Any) -> Meta | None:
+        if isinstance(operand, tuple):
+            listed = cast("tuple[int | TensorMeta, ...]", operand)
+            return VecMeta(tuple([cast(TensorMeta, meta(o)) for o in listed]))
+        return values[operand] if isinstance(operand, int) else operand
+
+    seen: set[str] = set()
+    for origin in kernel.ops:
+        found = origin.op, [meta(o) for o in origin.operands], origin.attrs
+        if str(found) not in seen:
+            seen.add(str(found))
+            yield found
+
+
+def _program_of(op: str, metas: Sequence[Meta | None], attrs: Mapping[str, Any]) -> Program:
+    """The program of one op."""
+    listed = [_items(meta) for meta in metas]
+
+    def call(*tensors: Any) -> Any:
+        given = iter(tensors)
+        lists = [[next(given) for _ in items] for items in listed]
+        operands = [
+            found if isinstance(meta, VecMeta) else next(iter(found), None)
+            for meta, found in zip(metas, lists, strict=True)
+        ]
+        return op_function(op)(*operands, **attrs)
+
+    zeros = [np.zeros(meta.shape, meta.dtype.np) for items in listed for meta in items]
+    return trace(call, zeros).program
+
+
+def _items(meta: Meta | None) -> Sequence[TensorMeta]:
+    if isinstance(meta, VecMeta):
+        return meta.items
+    return [] if meta is None else [cast(TensorMeta, meta)]
 
 
 def native_plan(program: Program, form: Form) -> Plan:
@@ -218,12 +191,9 @@ def native_plan(program: Program, form: Form) -> Plan:
     return plan_with(form, program, "@default", None, KernelLibrary(CPU), run_passes)[0]
 
 
-def _is_right(program: Program, plan: Plan) -> bool:
-    reference = plan_of(program.main)
-    given = Inputs.drawn(reference, 0, range(2), {}, {})
-    expected = effect_of(reference, REFERENCE, given, 0)
+def _is_right(plan: Plan, given: Inputs, expected: Effect) -> bool:
     try:
         found = effect_of(plan, CPU, given, 0)
-    except (PirkitError, *KERNEL_FAULTS):
+    except Exception:  # what a wrong plan may raise, whatever that is
         return False
     return first_difference(found, expected, float32) is None

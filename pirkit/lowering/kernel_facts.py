@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Final, cast
 
 import numpy as np
 
 from pirkit.diag.errors import InternalError, PirkitError
 from pirkit.dialect.map_expr.interpreter import run_known
-from pirkit.lowering.codegen.about import About, defining_file, emitting_files, lowering_files
+from pirkit.lowering.codegen.about import (
+    About,
+    Inside,
+    defining_file,
+    emitting_files,
+    lowering_files,
+)
 from pirkit.lowering.codegen.emit.batch_compile import LazyFunction, compiling_anew
 from pirkit.lowering.codegen.emit.generate import stages_of
-from pirkit.lowering.codegen.emit.schedule_loops import Stage
+from pirkit.lowering.codegen.emit.nest_writer import write_nest
+from pirkit.lowering.codegen.emit.schedule import schedule
+from pirkit.lowering.codegen.emit.schedule_loops import Stage, Stages, words_of
 from pirkit.lowering.codegen.emit.split_reduction import split_reductions
 from pirkit.lowering.codegen.emit.tiled_loops import tiled_stages
 from pirkit.lowering.codegen.interpret import interpret, run_nest
 from pirkit.lowering.codegen.interpret_loops import run_loops
+from pirkit.lowering.codegen.ir.loopnest import Operand
+from pirkit.lowering.codegen.ir.piecewise_poly_match import with_composite_functions
+from pirkit.lowering.codegen.ir.plain_loops import loops_of
 from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 from pirkit.lowering.codegen.lower.from_map_expr import nests_of
 from pirkit.lowering.codegen.lower.split_scatter import without_scatters
@@ -53,12 +66,24 @@ _CACHE: Final = (
     "cache: it is right if it is compiled anew: so the key of its code, by "
     "pirkit/lowering/codegen/emit/code_key.py, compile.py and ir/loopnest.py, or an older entry"
 )
+_LOWERING: Final = "lowering of the MapExpr to loop nests"
 _LOOPS: Final = "; its loops are wrong"
+_WRITER: Final = "the LLVM writer"
 _TILED: Final = defining_file(tiled_stages)
-_PLAIN: Final = "pirkit/lowering/codegen/ir/plain_loops.py or element_types.py"
-"""The file that makes the loops of a nest before they are scheduled."""
+_PLAIN: Final = (
+    "pirkit/lowering/codegen/ir/plain_loops.py, element_types.py, canonicalize.py or "
+    "piecewise_poly_match.py"
+)
+"""The files that make the loops of a nest before they are scheduled."""
+_UNSCHEDULED: Final = "before any rewrite"
 _SPLIT: Final = defining_file(split_reductions)
 _SCHEDULED: Final = "pirkit/lowering/codegen/emit/schedule_loops.py or what it calls"
+_STAGES: Final[Mapping[str, Sequence[Any]]] = {
+    _LOWERING: (nests_of,),
+    _WRITER: (write_nest,),
+    _UNSCHEDULED: (with_composite_functions, schedule, loops_of, tiled_stages),
+}
+"""The functions that are a stage, by the words for a wrong one; a rewrite names itself."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +151,7 @@ def blamed(
     if any(wrong_element(a, b, given) for a, b in zip(nested, right, strict=True)):
         files = ", ".join(lowering_files(lambda: nests_of(step.kernel)))
         wrong = "the nests are wrong without native code too"
-        return Blamed(functions, f"lowering of the MapExpr to loop nests: {wrong}; by {files}")
+        return Blamed(functions, f"{_LOWERING}: {wrong}; by {files}")
     metas = [s.meta for s in without_scatters(step.kernel).kernel.statements]
     arrays = [np.ascontiguousarray(a) for a in given]
     arrays += [np.zeros(m.shape, m.dtype.np) for m in metas]
@@ -154,6 +179,44 @@ def blamed(
     if not returns:
         return Blamed(functions, "emitter: its loops are right by their interpreter")
     return Blamed(functions, "memory between its loop nests: each is right alone")
+
+
+def inside_stage(stage: str) -> Inside | None:
+    """What tells the calls of a wrong stage, as `Blamed` names it; None if that is not known."""
+    rewrite = re.search(r"after `([^`]+)`", stage)
+
+    def is_rewrite(frame: FrameType) -> bool:
+        if rewrite is None or frame.f_code is not Stages.apply.__code__:
+            return False
+        return words_of(frame.f_locals["rewrite"], frame.f_locals["args"]) == rewrite[1]
+
+    if rewrite is not None:
+        return is_rewrite
+    calls = next((calls for words, calls in _STAGES.items() if words in stage), ())
+    codes = [call.__code__ for call in calls]
+    return (lambda frame: frame.f_code in codes) if codes else None
+
+
+def function_fault(functions: Sequence[LazyFunction]) -> str:
+    """Which stage makes the code of one of some loop nests wrong, on random operands; else ""."""
+    random = np.random.default_rng(0)
+
+    def drawn(operand: Operand) -> Array:
+        count = operand.size // operand.dtype.itemsize
+        numbers = random.standard_normal(count) if operand.dtype.is_float else np.zeros(count)
+        return numbers.astype(operand.dtype.np)
+
+    for function in functions:
+        kernel = function.write().kernel
+        if kernel is None or kernel.iterations > _MAX_SCHEDULED:
+            continue
+        nest, given = ArrayNest(kernel, ()), [drawn(operand) for operand in kernel.operands]
+        native, right = ([array.copy() for array in given] for _ in range(2))
+        function.bind(native)()
+        run_nest(nest, right)
+        if any(wrong_element(a, b, given) for a, b in zip(native, right, strict=True)):
+            return f", which is right by its interpreter{_wrong_rewrite(nest, given, right)}"
+    return ""
 
 
 def _beside_code(
@@ -214,10 +277,10 @@ def _wrong_rewrite(nest: ArrayNest, given: Sequence[Array], right: Sequence[Arra
 
     stages = stages_of(kernel, host())
     if not is_wrong(stages[-1]):
-        return ", and its scheduled loops too: so the LLVM writer or what it calls is wrong"
+        return f", and its scheduled loops too: so {_WRITER} or what it calls is wrong"
     if kernel.iterations > _MAX_INTERPRETED:
         return f"{_LOOPS} after all rewrites: by {_TILED if is_tiled else _SCHEDULED}"
     wrong = next(stage for stage in stages if is_wrong(stage))
     if wrong is stages[0]:
-        return f"{_LOOPS} before any rewrite: by {_TILED if is_tiled else _PLAIN}"
+        return f"{_LOOPS} {_UNSCHEDULED}: by {_TILED if is_tiled else _PLAIN}"
     return f"{_LOOPS} after {wrong}"

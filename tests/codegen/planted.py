@@ -53,7 +53,12 @@ from pirkit.lowering.codegen.emit import (
     vector_emit,
 )
 from pirkit.lowering.codegen.emit import cumulative as cumulative_emit
-from pirkit.lowering.codegen.ir import index_set_splitting, loop_rewrites, nest_builder
+from pirkit.lowering.codegen.ir import (
+    canonicalize,
+    index_set_splitting,
+    loop_rewrites,
+    nest_builder,
+)
 from pirkit.lowering.codegen.lower import scalar_ops, split_scatter
 from pirkit.lowering.codegen.math import division, primitives, vecmath
 from pirkit.lowering.codegen.matmul import (
@@ -165,6 +170,16 @@ def doubled(old: Any) -> Any:
         return lines.compute("add", [twice, twice], node.dtype)
 
     return {**old, "scale": wrong}
+
+
+def once(old: Any) -> Any:
+    """Reductions end after one iteration."""
+
+    def rebuilt(*given: Any) -> Any:
+        kernel = old(*given)
+        return replace(kernel, inner=tuple([1 for _ in kernel.inner]))
+
+    return rebuilt
 
 
 def in_place(old: Any) -> Any:
@@ -579,6 +594,16 @@ PLANTS: Final = {
         lambda x, y: ops.tanh(ops.matmul(x, y)),
         ((301, 400), (400, 310)),
         (emitter("microkernel.py"), "a routine that the loops call is wrong"),
+    ),
+    "canonical loops": Plant(
+        "codegen/emit/nest_writer.py, which is right by its interpreter",
+        "",
+        canonicalize,
+        "_rebuilt",
+        once,
+        lambda x, y, z: ops.matmul(ops.matmul(x, y), z),
+        ((6, 10), (10, 7), (7, 5)),
+        ("its loops are wrong before any rewrite",),
     ),
     "small matmul": Plant(
         emitter("small_gemm.py"),

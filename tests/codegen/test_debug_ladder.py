@@ -25,13 +25,17 @@ from pirkit.frontend.compile import run_passes
 from pirkit.frontend.files import WRITERS, Program
 from pirkit.frontend.kernel_check import check_kernels, check_whole
 from pirkit.frontend.random_inputs import random_inputs
+from pirkit.frontend.suspects import native_lines, native_plan, parts_ran
 from pirkit.frontend.tracing import trace
 from pirkit.lowering import instruction_check, interpreted_step, kernel_watch
 from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.ir.loop_ir import Nest
+from pirkit.lowering.kernel_facts import inside_stage
 from pirkit.lowering.native_ops import FUSED
 from pirkit.runtime.dtype import float32
+from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.program import NativeProgram
+from pirkit.runtime.plan import Call
 from tests.codegen.planted import PLANTS, RANKED, REDUCED, planted, program_of
 from tests.execution import parsed
 
@@ -273,6 +277,35 @@ def test_calls_that_stand_for_several_are_interpreted(
     assert len(nests) == 1
     for output, found in nested.items():
         np.testing.assert_allclose(found, right.run(inputs)[output], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("stage", "runs", "rests"),
+    [
+        ("lowering of the MapExpr to loop nests", "statement_nest.py", "loop_rewrites.py"),
+        ("loops are wrong before any rewrite", "plain_loops.py", "loop_rewrites.py"),
+        ("loops are wrong after `hoist`", "loop_rewrites.py", "nest_writer.py"),
+        ("so the LLVM writer is wrong", "nest_writer.py", "schedule.py"),
+    ],
+)
+def test_the_lines_of_a_stage_are_those_that_run_in_it(stage: str, runs: str, rests: str) -> None:
+    """A line of another stage weighs less if that one is wrong."""
+    x = np.ones((30, 77), np.float32)
+    program = Program(trace(lambda x: ops.softmax(ops.tanh(x), -1), (x,)).program.module)
+    lines = native_lines(lambda: native_plan(program, "segments"), inside_stage(stage))
+    files = {Path(file).name for file, _ in lines}
+    assert runs in files
+    assert rests not in files
+
+
+def test_the_ops_of_a_kernel_are_compared_alone() -> None:
+    x = np.ones((30, 77), np.float32)
+    program = Program(trace(lambda x: ops.tanh(ops.exp(x)), (x,)).program.module)
+    (call,) = native_plan(program, "kernels").body
+    assert isinstance(call, Call)
+    with planted(PLANTS["exp"]):
+        found = parts_ran(call.kernel, [TensorMeta((30, 77), float32)], call.attrs)
+    assert [is_right for _, is_right in found] == [False, True]
 
 
 def test_an_unknown_interpreter_is_refused() -> None:

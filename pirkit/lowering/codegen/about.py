@@ -36,6 +36,8 @@ _LOWERING: Final = (
 
 Lines = frozenset[tuple[str, int]]
 """Lines of code: files and numbers."""
+Inside = Callable[[FrameType], bool]
+"""Whether a call is the stage of the code generator that is asked for."""
 _TRACED: Final = tuple(
     str(_ROOT / "pirkit" / part)
     for part in ("lowering/codegen", "lowering/whole_program", "lowering/native_", "lowering/gemm",
@@ -136,25 +138,42 @@ def lowering_files(lower: Callable[[], object]) -> dict[str, int]:
     return _counted(lower, of_lowering)
 
 
-def executed_lines(run: Callable[[], object]) -> Lines:
-    """The lines of this room and of native calls that ``run`` executes, without the IR builder."""
-    found = set[tuple[str, int]]()
+def executed_lines(run: Callable[[], object], inside: Inside | None = None) -> Lines:
+    """The lines of this room and of native calls that ``run`` executes, without the IR builder.
 
-    def note(frame: FrameType, event: str, _: object) -> TraceFunction | None:
+    With ``inside`` only those that run during a call whose frame it holds for.
+    """
+    found = set[tuple[str, int]]()
+    traced: dict[str, bool] = {_BUILDER: False, __file__: False}
+    around: FrameType | None = None
+
+    def enter(frame: FrameType, _event: str, _: object) -> TraceFunction | None:
+        nonlocal around
         path = frame.f_code.co_filename
-        if not path.startswith(_TRACED) or path in (_BUILDER, __file__) or _is_import(frame):
+        if path not in traced:
+            traced[path] = path.startswith(_TRACED)
+        if not traced[path] or _is_import(frame):
             return None
-        if event == "line":
-            found.add((path, frame.f_lineno))
+        if around is None and inside is not None and inside(frame):
+            around = frame
+        return note
+
+    def note(frame: FrameType, event: str, _: object) -> TraceFunction:
+        nonlocal around
+        if event == "line" and (inside is None or around is not None):
+            found.add((frame.f_code.co_filename, frame.f_lineno))
+        elif event == "return" and frame is around:
+            around = None
         return note
 
     before = sys.gettrace()
-    sys.settrace(note)
+    sys.settrace(enter)
     try:
         run()
     finally:
         sys.settrace(before)
-    return frozenset({(file_of(path), line) for path, line in found})
+    files = {path: file_of(path) for path, _ in found}
+    return frozenset({(files[path], line) for path, line in found})
 
 
 def _is_import(frame: FrameType) -> bool:

@@ -34,6 +34,8 @@ from pirkit.runtime.native.target import host
 if TYPE_CHECKING:
     from pirkit.lowering.codegen.about import About
     from pirkit.lowering.codegen.emit.schedule_loops import Stage
+    from pirkit.lowering.codegen.ir.loopnest import Kernel
+    from pirkit.lowering.codegen.ir.tiled_nest import TiledNest
 
 _PROGRESS_AFTER_S: Final = 1.0
 
@@ -42,12 +44,14 @@ class Draft(Struct, frozen=True):
     """A function before compilation: the text of its module, and its `Code` without an image.
 
     ``stages`` are the loops after each rewrite, where the loop IR is not made from a MapExpr.
+    ``kernel`` is the loop nest that it was written from, if there is one.
     """
 
     text: str
     code: Code
     about: About | None = None
     stages: tuple[Stage, ...] = ()
+    kernel: Kernel | TiledNest | None = None
 
 
 class LazyFunction(NativeFunction):

@@ -81,7 +81,7 @@ def draft_of(kernel: Kernel, target: Target) -> Draft:
         kernel_work(kernel, generated.schedule),
         tuple(o.size for o in kernel.operands),
     )
-    return Draft(generated.text, code, about_schedule(generated.schedule))
+    return Draft(generated.text, code, about_schedule(generated.schedule), kernel=kernel)
 
 
 def tiled_draft(tiled: TiledNest, target: Target) -> Draft:
@@ -91,7 +91,7 @@ def tiled_draft(tiled: TiledNest, target: Target) -> Draft:
     work = estimated_work(tiled.operands, [p.kernel for p in tiled.phases], lanes)
     sizes = tuple([o.size for o in tiled.operands])
     known = about(write_nest, f"tiles of {tiled.block}", lanes=lanes, blocks=tiled.blocks)
-    return Routines().draft(b, scratch, sizes, work, known)
+    return replace(Routines().draft(b, scratch, sizes, work, known), kernel=tiled)
 
 
 def kernel_key(kernel: Kernel, target: Target) -> str:

@@ -5,7 +5,7 @@ Each stage is a program of its own, so that a wrong one can be found by running 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -53,6 +53,11 @@ class Stage(Struct, frozen=True):
         return f"`{self.rewrite}`" + f" of {self.file}" * bool(self.file)
 
 
+def words_of(rewrite: Callable[..., Nest], args: Sequence[Any]) -> str:
+    """A rewrite in words: its name, and its arguments that are sizes or variables."""
+    return " ".join([rewrite.__name__, *[str(x) for x in args if isinstance(x, (str, int))]])
+
+
 class Stages:
     """A nest under rewrites; ``found`` has the nest after each."""
 
@@ -71,9 +76,7 @@ class Stages:
         """Apply a rewrite; one that changes nothing is no stage."""
         nest = rewrite(self.nest, *args)
         if nest.body != self.nest.body:
-            sizes = [str(x) for x in args if isinstance(x, (str, int))]
-            words = " ".join([rewrite.__name__, *sizes])
-            self.found.append(Stage(words, nest, defining_file(rewrite)))
+            self.found.append(Stage(words_of(rewrite, args), nest, defining_file(rewrite)))
 
 
 class _Stages(Stages):
