@@ -7,7 +7,7 @@ index maps composed with theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import cast
 
@@ -113,7 +113,7 @@ def generate(
     return Generated(kernel, tuple(builder.inputs), outputs, tuple(own), len(group.copies))
 
 
-def _fits(kernel: MapExpr, inputs: Sequence[SSAValue]) -> bool:
+def _fits(kernel: MapExpr, inputs: Iterable[SSAValue]) -> bool:
     """Whether the shapes of the inputs, as far as they are known, agree with a kernel's sizes."""
     try:
         results_at(kernel, [cast(TensorMeta, meta_of(v.type)).shape for v in inputs])
