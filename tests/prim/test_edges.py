@@ -357,6 +357,17 @@ def test_a_mean_of_integers_does_not_overflow() -> None:
     assert ops.mean(np.array([-3, -2])).item() == -2
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int32"])
+def test_integers_are_resized_without_aliasing(dtype: str) -> None:
+    """The weights of the filter are fractions, which integers do not hold."""
+    x = np.arange(2 * 3 * 9 * 7, dtype=dtype).reshape(2, 3, 9, 7)
+    attrs = {"out_h": 4, "out_w": 3, "interp_method": "bilinear"}
+    call = complete(lookup("pd_op.interp_antialias"), Sample((x,), attrs))
+    p = program_of(call)
+    found = p.traced.run({"y": p.results[0]}, "decompose")["y"]
+    np.testing.assert_array_equal(found, call.compute()[0])
+
+
 MEDIANS: Final[list[tuple[Array, dict[str, Any], list[Any], list[int]]]] = [
     (np.full(3, 3e38, np.float32), {}, [np.float32(3e38)], [1, 1]),
     (np.array([2**53 + 1] * 3), {}, [2**53 + 1], [1, 1]),

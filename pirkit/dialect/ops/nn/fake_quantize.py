@@ -68,7 +68,7 @@ class FakeQuantizeDequantizeMovingAverageAbsMax:
     changes.
 
     C1: `x` has elements, `bit_length` is 2 to 16, and `round_type` 0 or 1.
-    C2: `in_scale`, `in_accum` and `in_state` have one element each.
+    C2: `in_scale`, `in_accum` and `in_state` have one element each, of the type of `x`.
     C3: in training, `in_accum` and `in_state` are there.
     """
 
@@ -108,7 +108,8 @@ def _(
 ) -> tuple[TensorMeta | None, ...]:  # fmt: skip
     _check(x.shape, bit_length, round_type)
     every = [m for m in (in_scale, in_accum, in_state) if m is not None]
-    require(all(m.numel in (1, -1) for m in every), "C2", f"{', '.join(map(str, every))}")
+    fits = all(m.numel in (1, -1) and m.dtype is x.dtype for m in every)
+    require(fits, "C2", f"{', '.join(map(str, every))}")
     require(is_test or len(every) == 3, "C3", "training needs `in_accum` and `in_state`")
     return x, in_scale, in_state, in_accum
 
@@ -243,4 +244,5 @@ def _(s: SampleMaker) -> Iterator[tuple[str, Sample]]:
     one = s.array([1.0], dt.float32)
     yield "C1", s(s.tensor(4), one, one, one, round_type=2)
     yield "C2", s(s.tensor(4), s.tensor(2), one, one)
+    yield "C2", s(s.tensor(4), one, one, s.array([1.0], dt.bfloat16))
     yield "C3", s(s.tensor(4), one)
