@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 import pirkit
 from pirkit import ops
@@ -16,7 +17,7 @@ from pirkit.dialect.map_expr.kernel_op import KernelOp
 from pirkit.frontend.tracing import trace
 from pirkit.lowering.codegen.emit.generate import stages_of
 from pirkit.lowering.codegen.ir.guards import plain_loads
-from pirkit.lowering.codegen.ir.loop_ir import Block
+from pirkit.lowering.codegen.ir.loop_ir import Block, Loop, NonTemporal
 from pirkit.lowering.codegen.ir.loop_tree import walk
 from pirkit.lowering.codegen.ir.loopnest import Compute, Kernel, Load
 from pirkit.lowering.codegen.ir.row_pieces import row_ends
@@ -143,6 +144,16 @@ def test_rows_have_pieces_without_guards(function: Any, shapes: Any, pieces: int
     blocks = [node for node in walk(split.nest.body) if isinstance(node, Block)]
     assert [plain_loads(block.statements) for block in blocks] == [True] * pieces
     assert check(kernel, drawn(kernel))
+
+
+@pytest.mark.parametrize("width", [192, 200, 193])
+def test_pieces_that_begin_with_a_whole_vector_bypass_the_caches(width: int) -> None:
+    (nest,) = nests(kernel_of(joined(1, lambda x: x, lambda x: x), (4, width), (4, 448 - width)))
+    operands = tuple([structs.replace(o, stream=True) for o in nest.operands])
+    made = stages_of(structs.replace(nest, operands=operands), host())[-1].nest
+    vectors = {n.lanes for n in walk(made.body) if isinstance(n, Loop) and n.kind == "vector"}
+    bypassing = [n for n in walk(made.body) if isinstance(n, NonTemporal)]
+    assert len(bypassing) == (0 if width % max(vectors) else 2)
 
 
 PADDED = """

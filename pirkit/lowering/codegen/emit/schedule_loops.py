@@ -110,9 +110,9 @@ def _flat(s: _Stages) -> None:
         s.apply(rewrites.parallelize, outer_var(k))
     s.apply(rewrites.parallelize, block)
     if plan.ends:
-        # Pieces begin anywhere in a line, so that no store of them may bypass the caches.
         s.apply(split_rows, var, plan.ends)
-    else:
+    # Only whole vectors may bypass the caches, so each piece has to begin with one.
+    if not any(end % plan.lanes for end in plan.ends[:-1]):
         s.apply(memory.stream, var, rank - 1, plan.lanes)
     s.apply(rewrites.vectorize, var, plan.lanes)
     s.apply(rewrites.interleave, var, plan.unroll)

@@ -40,6 +40,8 @@ def row_ends(kernel: Kernel) -> tuple[int, ...]:
     axis, stored = len(kernel.outer) - 1, [s for s in kernel.statements() if isinstance(s, Store)]
     if kernel.inner or axis < 0 or len(kernel.loop_phases) != 1 or not stored:
         return ()
+    if plain_loads(kernel.statements()):
+        return ()
     extent, out = kernel.outer[axis], kernel.operands[stored[0].operand]
     if out.outer[axis] != out.dtype.itemsize or extent * out.dtype.itemsize <= _SHORT:
         return ()
