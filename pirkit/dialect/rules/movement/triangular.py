@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
 from pirkit.dialect.opdef import decompose
@@ -10,13 +12,20 @@ from pirkit.dialect.rules.movement.size_ops import Size, as_list, in_shape, size
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 
+_INT32: Final = 2**31 - 1
+
 
 @decompose("pd_op.tril", "pd_op.triu")
 def _(c: OpCall) -> Value:
     b, x = c.b, c.x
-    row, column = _places(b, x)
+    sizes = x.shape[-2:]
+    if UNKNOWN in sizes or max(sizes) + abs(c.diagonal) > _INT32:
+        row, column = _places(b, x)
+    else:  # a vector of comparisons is as long as one of floats
+        row, column = (b.arange(start=0, end=n, step=1, dtype=dt.int32) for n in sizes)
+        row, column = b.unsqueeze(row, axis=(1,)), b.unsqueeze(column, axis=(0,))
     lower = c.definition.name == "pd_op.tril"
-    end = row + b.const(c.diagonal, dt.int64)
+    end = row + b.const(c.diagonal, row.dtype)
     in_triangle = b.less_equal(column, end) if lower else b.greater_equal(column, end)
     return b.where(in_triangle, x, b.const(0, x.dtype))
 
