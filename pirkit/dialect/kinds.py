@@ -80,6 +80,7 @@ CUMULATIVE_PRODUCT: Final = "cumulative_product"
 CUMULATIVE_MAXIMUM: Final = "cumulative_maximum"
 CUMULATIVE_MINIMUM: Final = "cumulative_minimum"
 SORT: Final = "sort"
+TAKE: Final = "take"
 IDEMPOTENT: Final = "idempotent"
 INVOLUTION: Final = "involution"
 SELECTIVE: Final = "selective"
@@ -111,6 +112,7 @@ TRAITS: Final[dict[str, str]] = {
     CUMULATIVE_MAXIMUM: "maxima of the elements up to each one along an axis, and their places",
     CUMULATIVE_MINIMUM: "minima of the elements up to each one along an axis, and their places",
     SORT: "elements along an axis in their order, or the first of them, and their places",
+    TAKE: "the slices of `x` at `index`, a vector, along `axis`",
     IDEMPOTENT: "f(f(x)) = f(x)",
     INVOLUTION: "f(f(x)) = x",
     SELECTIVE: "f(x, x) = x",

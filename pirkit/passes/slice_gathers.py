@@ -13,7 +13,8 @@ from pirkit.analysis.alias import AliasClasses, alias_classes
 from pirkit.analysis.constants import array_of
 from pirkit.analysis.execution_order import operations
 from pirkit.dialect.build import Builder, Value
-from pirkit.dialect.operation import PirOp
+from pirkit.dialect.kinds import TAKE
+from pirkit.dialect.operation import PirOp, declares
 from pirkit.dialect.types import meta_of
 from pirkit.passes.base import Pass, PassContext, Stats
 from pirkit.passes.replace_ops import replace, stops_gradient
@@ -57,7 +58,7 @@ class SliceGathersPass(Pass):
         for program in ctx.programs(module):
             classes = ctx.analysis(alias_classes, program)
             for op in ctx.each(list(operations(program.block))):
-                if op.name in ("pd_op.gather", "pd_op.index_select"):
+                if declares(op, TAKE):
                     found = _sliced(op, classes)
                     if found is not None:
                         ctx.rewrote("slice-gather", op)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pirkit.dialect.kinds import VIEW
+from pirkit.dialect.kinds import TAKE, VIEW
 from pirkit.dialect.opdef import bad_samples, infer_meta, op, reference, require, samples
 from pirkit.dialect.samples import Sample, SampleMaker
 from pirkit.dialect.shapes import normalize_axes
@@ -154,6 +154,7 @@ class Gather:
     """
 
     name = "pd_op.gather"
+    traits = (TAKE,)
     signature = "x, index, axis: i32 = 0 -> out"
     dtypes = dt.ANY
 
@@ -185,6 +186,7 @@ class IndexSelect:
     """
 
     name = "pd_op.index_select"
+    traits = (TAKE,)
     signature = "x, index ; axis: i32 = 0 -> out"
     dtypes = dt.ANY
 
