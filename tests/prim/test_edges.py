@@ -357,6 +357,14 @@ def test_a_mean_of_integers_does_not_overflow() -> None:
     assert ops.mean(np.array([-3, -2])).item() == -2
 
 
+def test_limits_of_a_histogram_may_be_closer_than_half_precision_tells() -> None:
+    x = np.array([1.0, 2.0, 0.0, 7.0], np.float16)
+    call = complete(lookup("pd_op.histogram"), Sample((x, None), {"bins": 4, "max": 1e-30}))
+    p = program_of(call)
+    found = p.traced.run({"y": p.results[0]}, "decompose")["y"]
+    np.testing.assert_array_equal(found, call.compute()[0])
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int32"])
 def test_integers_are_resized_without_aliasing(dtype: str) -> None:
     """The weights of the filter are fractions, which integers do not hold."""

@@ -249,6 +249,8 @@ def _(
     input: Array, weight: Array | None, *, bins: int, min: float, max: float, density: bool
 ) -> Array:
     flat, (low, high) = input.reshape(-1), bounds(dt.of_array(input), min, max)
+    if dt.of_array(input).is_float and input.dtype.itemsize < 4:
+        flat = flat.astype(np.float32)  # half precision may not tell the limits apart
     if low == high and flat.size:
         low, high = float(flat.min()), float(flat.max())
         is_finite = not (math.isinf(low) or math.isinf(high))

@@ -17,7 +17,7 @@ def _(c: OpCall) -> Value:
     """Elements out of range are counted 0 times."""
     b, bins, dtype = c.b, c.bins, c.out.dtype
     x = b.reshape(c.input, (-1,))
-    x = x if x.dtype.is_float else b.cast(x, dt.float64)
+    x = b.wide(x) if x.dtype.is_float else b.cast(x, dt.float64)
     low, high = _range(c, x)
     inside = b.logical_and(b.greater_equal(x, low), b.less_equal(x, high))
     along = (x - low) * b.const(bins, x.dtype) / (high - low)
