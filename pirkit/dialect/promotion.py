@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from pirkit.diag.errors import ConstraintError
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -50,3 +52,8 @@ def wider(a: DType, b: DType) -> DType:
     if a.is_float or b.is_float:
         return a if a.is_float else b
     return max(a, b, key=_INT_ORDER.index)
+
+
+def numpy_common(a: DType, b: DType) -> DType:
+    """The common type as in numpy; float16 and bfloat16 together are float32."""
+    return wider(a, b) if a.is_float and b.is_float else dt.BY_NUMPY[np.result_type(a.np, b.np)]

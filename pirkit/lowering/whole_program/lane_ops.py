@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Final
 
+from pirkit.dialect.promotion import numpy_common
 from pirkit.lowering.codegen.ir.llvm_text import Builder, Value
 from pirkit.lowering.codegen.math.casts import Typed, cast
 from pirkit.lowering.codegen.math.primitives import TABLE
@@ -43,6 +45,10 @@ def apply_op(
         return given[0][0]
     if dtype.is_float and op.name != "cast" and not any(kind.is_float for _, kind in given):
         given = [(cast(b, x, kind, dtype), dtype) for x, kind in given]
+    skip = int(op.name == "where")
+    if op.name != "cast" and len({kind for _, kind in given[skip:]}) > 1:
+        common = reduce(numpy_common, (kind for _, kind in given[skip:]))
+        given = [*given[:skip], *((cast(b, x, kind, common), common) for x, kind in given[skip:])]
     if contracts and dtype.is_float and op.name in _CONTRACTED:
         return b.op(f"{_CONTRACTED[op.name]} contract", given[0][0], given[1][0])
     return rule(b, op, given[0], contracts) if rule else TABLE[op.name](b, list(given), dtype)

@@ -7,14 +7,13 @@ from functools import reduce
 from math import inf
 from typing import Final
 
-import numpy as np
 from msgspec.structs import replace
 
 from pirkit.dialect.kinds import EXACT, INTEGRAL
 from pirkit.dialect.map_expr.guarded_nodes import divides
 from pirkit.dialect.map_expr.tree import Apply
 from pirkit.dialect.opdef import has_trait
-from pirkit.dialect.promotion import wider
+from pirkit.dialect.promotion import numpy_common
 from pirkit.lowering.codegen.ir.element_types import compute_type
 from pirkit.lowering.codegen.ir.nest_builder import (
     DataAssertion,
@@ -90,11 +89,6 @@ def _applied(
     return lines.compute(op, given, dtype)
 
 
-def _common(a: DType, b: DType) -> DType:
-    """The common type as in numpy; float16 and bfloat16 together are float32."""
-    return wider(a, b) if a.is_float and b.is_float else dt.BY_NUMPY[np.result_type(a.np, b.np)]
-
-
 def _promoted(
     node: Apply, args: Sequence[str], dtypes: Sequence[DType], lines: StatementBuilder
 ) -> Sequence[str]:  # fmt: skip
@@ -109,7 +103,7 @@ def _promoted(
     elif len(set(dtypes[skip:])) < 2:
         return args
     else:
-        common = reduce(_common, dtypes[skip:])
+        common = reduce(numpy_common, dtypes[skip:])
         if common is not node.dtype and node.dtype is not dt.bool_:
             kinds = " and ".join(map(str, dtypes[skip:]))
             raise NotLowerableError(f"`{node.op}` of {kinds} gives {node.dtype}")
