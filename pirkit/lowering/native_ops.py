@@ -40,6 +40,7 @@ NATIVE_KERNELS: Final[dict[str, tuple[str, str]]] = {
     "pir.nchwc_conv2d": _NCHWC,
     "pir.nchwc_max_pool2d": _NCHWC,
     "pir.nchwc_quantized_conv2d": _NCHWC,
+    "pir.nchwc_winograd_conv2d": ("pirkit.lowering.native_nchwc:bind_winograd", _NCHWC[1]),
     "pir.packed_matmul": (
         "pirkit.lowering.native_matmul:bind_panels",
         "a matmul with packed weights",

@@ -228,6 +228,7 @@ OPAQUE: Final[dict[str, Opaque]] = {
     ),
     "pir.nchwc_conv2d": Opaque("a kernel of its own computes it"),
     "pir.nchwc_max_pool2d": Opaque("a kernel of its own computes it"),
+    "pir.nchwc_winograd_conv2d": Opaque("a kernel of its own computes it"),
     "pir.packed_matmul": Opaque("a kernel of its own computes it"),
     "pir.nchwc_quantized_conv2d": Opaque("a kernel of its own computes it"),
     "pir.quantized_conv2d": Opaque("a kernel of its own computes it"),

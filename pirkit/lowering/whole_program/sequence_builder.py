@@ -310,8 +310,9 @@ class SequenceBuilder(Struct):
     def nchwc(self, call: Call) -> None:
         given, out = cast("tuple[int | None, ...]", call.inputs), cast(int, call.outputs[0])
         metas = [None if slot is None else self.meta(slot) for slot in given]
-        sizes = imported("pirkit.lowering.whole_program.nchwc").nchwc_conv_of
-        compiled = imported("pirkit.lowering.codegen.conv.compile_conv").native_nchwc
+        kind = "winograd" if "winograd" in call.kernel else "nchwc"
+        sizes = getattr(imported("pirkit.lowering.whole_program.nchwc"), f"{kind}_conv_of")
+        compiled = getattr(imported("pirkit.lowering.codegen.conv.compile_conv"), f"native_{kind}")
         found = compiled(sizes(metas, self.meta(out), call.attrs))
         self.functions(found, [*(self.buffer(s) for s in given if s is not None), out])
 

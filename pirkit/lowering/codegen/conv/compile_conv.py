@@ -36,6 +36,8 @@ from pirkit.lowering.codegen.conv.nchwc_conv import nchwc_nest
 from pirkit.lowering.codegen.conv.panel_lines import image_bytes
 from pirkit.lowering.codegen.conv.split_k_reduce import split_k_nest
 from pirkit.lowering.codegen.conv.transposed_conv_phases import transposed_conv_phases
+from pirkit.lowering.codegen.conv.winograd_blocking import WinogradConv, winograd_blocking
+from pirkit.lowering.codegen.conv.winograd_conv import winograd_nest
 from pirkit.lowering.codegen.emit.batch_compile import Draft, function_of
 from pirkit.lowering.codegen.emit.code_key import key_of
 from pirkit.lowering.codegen.emit.nest_writer import write_nest
@@ -116,6 +118,17 @@ def native_nchwc(c: NchwcConv) -> NativeSequence:
     work = c.multiplications // (CONV_FMAS_PER_NS * c.group) + sizes[-1] // PACKED_BYTES_PER_NS
     what = "convolution over blocked channels", c, cut
     function = _of_nest(what, lambda: nchwc_nest(c, cut, host()), sizes, work, known)
+    return NativeSequence(((function, tuple(range(len(sizes)))),), len(sizes), ())
+
+
+def native_winograd(c: WinogradConv) -> NativeSequence:
+    """The callable of a convolution in Winograd's domain; operands as `WinogradConv` says."""
+    cut, sizes = winograd_blocking(c, host(), thread_count()), tuple(c.operand_bytes.values())
+    what = "convolution in Winograd's domain"
+    known = about(winograd_nest, what, lanes=cut.lanes, rows=cut.positions, vectors=cut.vectors,
+                  blocks=cut.tasks(c))  # fmt: skip
+    work = c.multiplications // CONV_FMAS_PER_NS + sizes[-1] // PACKED_BYTES_PER_NS
+    function = _of_nest((what, c, cut), lambda: winograd_nest(c, cut, host()), sizes, work, known)
     return NativeSequence(((function, tuple(range(len(sizes)))),), len(sizes), ())
 
 

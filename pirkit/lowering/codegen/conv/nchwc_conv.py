@@ -91,7 +91,7 @@ def _tiles(e: NchwcFrame) -> Iterator[Node]:
     """The tiles of a row of the result, equal ones in one loop."""
     c, blocks = e.c, Count("k", e.summed_blocks, e.cut.channels)
     numbers: list[Number] = [blocks, *_rows_inside(c), *[Iteration("k", e.parts)] * (e.parts > 1)]
-    widths = _split(c.positions[1], e.cut.positions)
+    widths = split_evenly(c.positions[1], e.cut.positions)
     tiles = [NchwcTile(e, w, tuple(_parts(c, sum(widths[:k]), w))) for k, w in enumerate(widths)]
     x = 0
     for tile, run in groupby(tiles):
@@ -127,7 +127,7 @@ def _parts(c: NchwcConv, x: int, width: int) -> Sequence[Part]:
     return sorted(held, key=lambda p: p.first - p.end)
 
 
-def _split(extent: int, most: int) -> list[int]:
+def split_evenly(extent: int, most: int) -> list[int]:
     """Widths of at most ``most`` that cover an extent, as equal as possible, larger ones first."""
     count = -(-extent // most)
     small, left = divmod(extent, count)

@@ -1,0 +1,162 @@
+"""Sizes of convolutions in Winograd's domain, and of the blocks that compute them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from msgspec import Struct
+
+from pirkit.diag.once import cached_property
+from pirkit.dialect.winograd import TAPS
+from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv, NchwcFrame
+from pirkit.lowering.codegen.ir.llvm_text import Type
+from pirkit.lowering.codegen.math.casts import element
+from pirkit.lowering.codegen.matmul.register_tile import rows_that_fit
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.native.target import Target
+
+_MAX_ROWS: Final = 10
+"""Tiles of results in a register tile at most."""
+_FEW_TILES: Final = 24
+"""Tiles that a task has at least, if there are as many: all of them read each filter once."""
+_TASKS: Final = 4
+"""Tasks that a thread has at least, if there are as many."""
+
+
+class WinogradConv(Struct, frozen=True):
+    """A convolution by filters of 3x3 without strides; pairs are height and width.
+
+    Operands are the image ``[N, blocks, H, W, block]``, the transformed filter
+    ``[points, filter_blocks, blocks, block, block]``, a ``bias`` ``[K]`` and a summand
+    (``residual``) of the shape of the result if there are any, and the result, to which
+    ``activation`` is applied. It is computed in tiles of ``tile`` by ``tile``. Unless ``tail`` is
+    0, only so many channels of the last block count.
+    """
+
+    n: int
+    block: int
+    blocks: int
+    filter_blocks: int
+    lengths: tuple[int, int]
+    positions: tuple[int, int]
+    before: tuple[int, int]
+    tile: int
+    dtype: DType
+    bias: bool = False
+    residual: bool = False
+    activation: str = "identity"
+    tail: int = 0
+
+    @property
+    def size(self) -> int:
+        """Rows and columns of the image that a tile reads."""
+        return self.tile + TAPS - 1
+
+    @property
+    def points(self) -> int:
+        return self.size**2
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Rows and columns of tiles."""
+        high, wide = (-(-n // self.tile) for n in self.positions)
+        return high, wide
+
+    @property
+    def multiplications(self) -> int:
+        pairs = self.blocks * self.filter_blocks * self.block**2
+        return self.n * prod(self.counts) * self.points * pairs
+
+    @property
+    def operand_bytes(self) -> dict[str, int]:
+        """Bytes of each operand, in order."""
+        size, filters = self.dtype.itemsize, self.filter_blocks * self.block
+        result = self.n * filters * prod(self.positions) * size
+        known = {
+            "x": self.n * self.blocks * self.block * prod(self.lengths) * size,
+            "w": self.points * filters * self.blocks * self.block * size,
+            "s": filters * size * self.bias,
+            "r": result * self.residual,
+            "y": result,
+        }
+        return {name: count for name, count in known.items() if count}
+
+
+class WinogradBlocking(Struct, frozen=True):
+    """Sizes of tiles: lanes, vectors and blocks of filters, tiles of results; of tasks: rows of
+    tiles, and blocks of filters.
+    """
+
+    lanes: int
+    vectors: int
+    filters: int
+    positions: int
+    rows: int
+    task_filters: int
+
+    def tasks(self, c: WinogradConv) -> int:
+        return c.n * -(-c.counts[0] // self.rows) * -(-c.filter_blocks // self.task_filters)
+
+
+class WinogradFrame(Struct, frozen=True, dict=True):
+    """The data that loops and routines share; strides are in bytes."""
+
+    c: WinogradConv
+    cut: WinogradBlocking
+    target: Target
+
+    @cached_property
+    def vector(self) -> Type:
+        return Type(element(self.c.dtype), self.cut.lanes)
+
+    @cached_property
+    def pixel(self) -> int:
+        """Of a position of an image, of a result, or of a tile in scratch memory."""
+        return self.c.block * self.c.dtype.itemsize
+
+    @cached_property
+    def tiles(self) -> int:
+        """The tiles of a task."""
+        return self.cut.rows * self.c.counts[1]
+
+    @cached_property
+    def point(self) -> int:
+        """From a point of the transformed image to the next one."""
+        return self.c.blocks * self.tiles * self.pixel
+
+    @cached_property
+    def sum_point(self) -> int:
+        """From a point of the sums to the next one."""
+        return self.cut.filters * self.tiles * self.pixel
+
+    @cached_property
+    def products(self) -> NchwcFrame:
+        """The products at a point: a convolution of 1x1 over the tiles of a task."""
+        c, cut, row = self.c, self.cut, (1, self.tiles)
+        ones = (1, 1)
+        flat = NchwcConv(1, c.block, c.blocks, c.block, c.filter_blocks, row, ones, row, ones, ones,
+                         (0, 0), c.dtype, tail=c.tail)  # fmt: skip
+        blocks = NchwcBlocking(cut.lanes, cut.vectors, cut.filters, cut.positions, c.blocks, 1)
+        return NchwcFrame(flat, blocks, self.target)
+
+
+def winograd_blocking(c: WinogradConv, target: Target, threads: int) -> WinogradBlocking:
+    """Block sizes for the caches of a CPU."""
+    size = c.dtype.itemsize
+    lanes = min(c.block, target.vector_bits // (8 * size))
+    each = c.block // lanes
+    most = max(1, 2 // each)
+    filters = most if c.filter_blocks % most == 0 else 1
+    high, wide = c.counts
+    # The transformed image of a task fits the L2 cache, unless it had too few tiles.
+    row_bytes = c.points * c.blocks * c.block * wide * size
+    rows = max(1, target.l2_bytes * 3 // 4 // row_bytes, -(-_FEW_TILES // wide))
+    rows = -(-high // -(-high // min(rows, high)))
+    fitting = min(rows_that_fit(filters * each, _MAX_ROWS, target), rows * wide)
+    positions = -(-rows * wide // -(-rows * wide // fitting))
+    stacks = c.filter_blocks // filters
+    if threads > 1:
+        wanted = -(-_TASKS * threads // (c.n * -(-high // rows)))
+        stacks = -(-stacks // min(stacks, wanted))
+    return WinogradBlocking(lanes, filters * each, filters, positions, rows, stacks * filters)
