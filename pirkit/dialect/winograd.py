@@ -44,7 +44,9 @@ def transforms_of(tile: int) -> Transforms:
     # The point at infinity takes the highest coefficient.
     output = [[*row, Fraction(k == tile - 1)] for k, row in enumerate(powers)]
     rows = [_product([q for q in points if q is not p]) for p in points]
-    filters = [[p**k / _at(row, p) for k in range(TAPS)] for p, row in zip(points, rows)]
+    filters = [
+        [p**k / _at(row, p) for k in range(TAPS)] for p, row in zip(points, rows, strict=True)
+    ]
     last = [Fraction(k == TAPS - 1) for k in range(TAPS)]
     inputs = [[*row, Fraction(0)] for row in rows]
     return Transforms(
@@ -56,7 +58,8 @@ def _product(roots: list[Fraction]) -> list[Fraction]:
     """The coefficients of the polynomial with these roots, that of the highest power last."""
     found = [Fraction(1)]
     for root in roots:
-        found = [a - root * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)])]
+        raised, scaled = [Fraction(0), *found], [*found, Fraction(0)]
+        found = [a - root * b for a, b in zip(raised, scaled, strict=True)]
     return found
 
 

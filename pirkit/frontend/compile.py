@@ -214,7 +214,8 @@ def _made_frozen(
     Two plans are cached: that of the program, and that which computes the constants. The constants
     are cached as well, in a file whose key depends on the content of the weights.
     """
-    key = cache_key(program, library, form, pipeline, entry, "frozen")
+    winograd = chosen(SETTINGS["winograd"].variable)
+    key = cache_key(program, library, form, pipeline, entry, "frozen", winograd)
     filed = weights_key(key, weights) if key is not None else None
     held = store()
     main = load_entry(key) if key is not None else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pirkit.diag.settings import SETTINGS, chosen
 from pirkit.dialect.program import Program
 from pirkit.frontend.compile_cache import Made
 from pirkit.frontend.native_compile import Form, RunPasses, plan_with
@@ -27,10 +28,12 @@ HOIST: Final = "dce,constant-fold,hoist-constants,dce"
 RECURRENT: Final = "decompose{only=rnn,profitable-only=true},cse"
 """Recurrent layers become loops, whose weights can be packed."""
 FREEZE: Final = f"{PREPARE},{RECURRENT},block-channels,pack-matmuls,{HOIST}"
+DIRECT: Final = FREEZE.replace("block-channels", "block-channels{winograd=false}")
+"""The same where the setting ``winograd`` is off."""
 
 
 def freeze(
-    program: Program, entry: str | None, pipeline: str = FREEZE
+    program: Program, entry: str | None, pipeline: str | None = None
 ) -> tuple[Program, Program | None]:
     """The program with its weights as constants, and the one that computes further constants.
 
@@ -42,10 +45,12 @@ def freeze(
     Parameters that the program writes stay what they are.
 
     ``program`` is not changed; ``entry`` names one of its programs, whose name the second one has
-    with `SUFFIX`. The second is None if there is nothing to compute.
+    with `SUFFIX`. The second is None if there is nothing to compute. ``pipeline`` is `FREEZE`, or
+    `DIRECT`, by default.
     """
     made = program.copy()
-    run_pipeline(made.module, pipeline, verify_each=False)
+    direct = chosen(SETTINGS["winograd"].variable) == "0"
+    run_pipeline(made.module, pipeline or (DIRECT if direct else FREEZE), verify_each=False)
     wanted = made.entry(entry).symbol + SUFFIX
     constants = made.copy() if wanted in made.programs else None
     for name, op in made.programs.items():

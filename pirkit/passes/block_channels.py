@@ -21,7 +21,7 @@ from pirkit.dialect.kinds import ELEMENTWISE
 from pirkit.dialect.operation import PirOp, ProgramOp, create
 from pirkit.dialect.types import meta_of
 from pirkit.dialect.windows import is_channels_last
-from pirkit.passes import block_norms, block_plain, block_quantized
+from pirkit.passes import block_norms, block_plain, block_quantized, block_winograd
 from pirkit.passes.base import Pass, PassContext, Stats, option
 from pirkit.passes.block_values import Epilogue, image_meta, is_image, maximum_windows, only_user
 from pirkit.passes.functionalize import is_overwriting
@@ -61,18 +61,20 @@ class BlockChannelsPass(Pass):
     name = "block-channels"
     stats = Stats(
         convolutions="convolutions in blocks",
+        winograd="those of them in Winograd's domain",
         kept="operations that keep the layout",
         matmuls="plain convolutions of one tap",
     )
 
     block: int = option(0, "channels of a block; 0 for those that suit this CPU")
+    winograd: bool = option(True, "use Winograd's minimal filtering for 3x3 filters where it pays")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         # At least a cache line, of float32 at most a vector register.
         block = self.block or max(8, host().vector_bits // 32)
         for program in ctx.programs(module):
             if not is_overwriting(ctx, program):
-                _Layouts(ctx, program, block).run()
+                _Layouts(ctx, program, block, self.winograd).run()
 
 
 class _Layouts(Struct):
@@ -81,6 +83,7 @@ class _Layouts(Struct):
     ctx: PassContext
     program: ProgramOp
     block: int
+    winograd: bool
     blocked: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
     frozen: dict[SSAValue, bool] = field(default_factory=dict[SSAValue, bool])
     rules: dict[str, Callable[[PirOp], None]] = field(default_factory=dict[str, Any])
@@ -178,18 +181,23 @@ class _Layouts(Struct):
         last, residual = end.chain[-1], end.residual
         b = self.builder(last)
         planar = channels < size and groups == 1 and x not in self.blocked
+        tile = block_winograd.tile_of(op) if self.winograd and not planar else 0
         operands = [
             b.wrap(x) if planar else self.in_blocks(b, x),
-            self.packed_filter(b, filter, planar, depthwise)
+            block_winograd.packed_filter(self, b, filter, tile)
+            if tile
+            else self.packed_filter(b, filter, planar, depthwise)
             if depthwise or groups == 1 or image_meta(filter).shape[1] % size == 0
             else self.diagonal_filter(b, filter),
             self.bias(b, end, filters),
             None if residual is None else self.blocked[residual],
         ]
         counted = channels if channels % size and not planar and groups == 1 else 0
-        same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
-        made = b("pir.nchwc_conv2d", *operands, **same, activation=end.activation,
-                 channels=counted)  # fmt: skip
+        kept = ("paddings",) if tile else ("strides", "paddings", "dilations")
+        name = "pir.nchwc_winograd_conv2d" if tile else "pir.nchwc_conv2d"
+        made = b(name, *operands, **{name: op.attribute(name) for name in kept},
+                 activation=end.activation, channels=counted)  # fmt: skip
+        self.ctx.count("winograd", int(tile > 0))
         self.replace_convolution(end, b, made)
 
     def takes(self, op: PirOp) -> bool:

@@ -40,6 +40,7 @@ from pirkit.lowering.codegen.conv import (
     nchwc_conv,
     nchwc_tile,
     transposed_conv_phases,
+    winograd_transforms,
 )
 from pirkit.lowering.codegen.emit import (
     batch_compile,
@@ -236,6 +237,10 @@ def attention(q: Any, k: Any, v: Any) -> Any:
 
 def blocked_channels(x: Any, w: Any) -> Any:
     return op_function("pir.nchwc_conv2d")(x, w, None, None, paddings=[1, 0])
+
+
+def winograd_points(x: Any, w: Any) -> Any:
+    return op_function("pir.nchwc_winograd_conv2d")(x, w, None, None, paddings=[1, 0])
 
 
 def conv(x: Any, w: Any) -> Any:
@@ -695,6 +700,16 @@ PLANTS: Final = {
         lambda old: lambda b, left, right, extents, sums, *others: list(sums),
         blocked_channels,
         ((1, 2, 9, 8, 8), (2, 2, 3, 3, 8, 8)),
+        ("a routine that the loops call is wrong",),
+    ),
+    "points of a tile": Plant(
+        emitter("winograd_conv.py"),
+        "pir.nchwc_winograd_conv2d",
+        winograd_transforms,
+        "_sum",
+        lambda old: lambda b, factors, given: old(b, factors, given[:-1] + given[:1]),
+        winograd_points,
+        ((1, 2, 9, 8, 8), (36, 2, 2, 8, 8)),
         ("a routine that the loops call is wrong",),
     ),
     "rows of taps": Plant(

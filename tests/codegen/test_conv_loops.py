@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 import pirkit
+from pirkit.dialect.winograd import TILES
 from pirkit.frontend.compile import run_passes
 from pirkit.frontend.files import WRITERS, Program
 from pirkit.frontend.op_functions import op_function
@@ -26,6 +27,7 @@ from tests.codegen import test_blocked_conv as blocked
 from tests.codegen import test_conv_weight_grad as gradients
 from tests.codegen import test_nchwc_conv as nchwc
 from tests.codegen import test_quantized_conv as quantized
+from tests.codegen import test_winograd_conv as winograd
 
 Array = np.ndarray[Any, Any]
 
@@ -55,6 +57,25 @@ def nests(monkeypatch: pytest.MonkeyPatch) -> list[Nest]:
 def test_loops_over_blocked_channels_are_interpreted(name: str, nests: list[Nest]) -> None:
     nchwc.check(nchwc.CASES[name], dt.float32, "hardswish", with_all=True)
     assert nests
+
+
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("name", winograd.CASES)
+def test_loops_in_winograds_domain_are_interpreted(
+    name: str, tile: int, nests: list[Nest]
+) -> None:  # fmt: skip
+    winograd.check(winograd.CASES[name], tile, dt.float32, "hardswish", with_all=True)
+    assert nests
+
+
+@pytest.mark.parametrize("name", ["part of a tile", "sides of their own", "several tasks"])
+def test_bounds_in_winograds_domain_are_proved(name: str, nests: list[Nest]) -> None:
+    z3 = pytest.importorskip("z3")
+    winograd.check(winograd.CASES[name], 4, dt.float32, "relu", with_all=True)
+    found = prove_bounds(z3, nests[-1])
+    assert found.proved > 4
+    assert not found.open
+    assert found.outside is None
 
 
 def test_loops_of_pools_are_interpreted(nests: list[Nest]) -> None:

@@ -58,9 +58,8 @@ def check(case: tuple[Any, ...], tile: int, dtype: DType, activation: str, with_
     bias, residual = (drawn(filters * block), drawn(*plain.shape)) if with_all else (None, None)
     wanted = direct(x, w, bias, residual, **attrs, **same, activation=activation)
     given = (x, transformed(w, tile), bias, residual)
-    tolerance = {"rtol": 1e-5, "atol": 4e-6 * float(np.abs(plain).max())}
-    if dtype is dt.float64:
-        tolerance = {"rtol": 1e-12, "atol": 1e-13}
+    rtol, atol = (1e-5, 4e-6) if dtype is dt.float32 else (1e-12, 1e-13)
+    tolerance: dict[str, Any] = {"rtol": rtol, "atol": atol * float(np.abs(plain).max())}
     rule = reference.of(lookup("pir.nchwc_winograd_conv2d"))
     by_rule = rule(*given, **attrs, activation=activation)
     assert by_rule.shape == wanted.shape

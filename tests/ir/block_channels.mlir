@@ -191,3 +191,25 @@ pir.program @overwritten(%x "x" : tensor<1x16x8x8xf32>) {
   pir.shadow_output(%1) {output_name = "a"} : (tensor<1x16x8x8xf32>) -> ()
   pir.shadow_output(%3) {output_name = "b"} : (tensor<1x16x8x8xf32>) -> ()
 }
+
+// -----
+// A 3x3 convolution without strides is computed in Winograd's domain, its filter at 36 points; with strides, or
+// few filters, it is direct.
+// CHECK-LABEL: pir.program @winograd
+// CHECK:         [[T:%.*]] = pd_op.transpose({{%.*}}) {perm = array<i32: 4, 0, 2, 3, 1>}
+// CHECK:         [[R:%.*]] = pd_op.reshape([[T]]) {shape = array<i64: 9, -1>}
+// CHECK:         [[F:%.*]] = pd_op.assign_value() {shape = array<i32: 36, 9>
+// CHECK:         [[M:%.*]] = pd_op.matmul([[F]], [[R]])
+// CHECK:         [[P:%.*]] = pd_op.reshape([[M]]) {shape = array<i64: 36, 4, 4, 8, 8>}
+// CHECK:         [[A:%.*]] = pir.nchwc_winograd_conv2d({{%.*}}, [[P]]) {paddings = array<i32: 1, 1>, activation = "relu"{{.*}} : (tensor<1x4x16x16x8xf32>, tensor<36x4x4x8x8xf32>) -> tensor<1x4x16x16x8xf32>
+// CHECK:         [[B:%.*]] = pir.nchwc_conv2d([[A]], {{.*}}strides = array<i32: 2, 2>{{.*}} -> tensor<1x4x8x8x8xf32>
+// CHECK:         pir.nchwc_conv2d([[B]], {{.*}} -> tensor<1x1x6x6x8xf32>
+pir.program @winograd(%x "x" : tensor<1x32x16x16xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<32x32x3x3xf32>
+  %v = pir.parameter() {parameter_name = "v"} : () -> tensor<8x32x3x3xf32>
+  %1 = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x32x16x16xf32>, tensor<32x32x3x3xf32>) -> tensor<1x32x16x16xf32>
+  %2 = pd_op.relu(%1) : (tensor<1x32x16x16xf32>) -> tensor<1x32x16x16xf32>
+  %3 = pd_op.conv2d(%2, %w) {strides = array<i32: 2, 2>, paddings = array<i32: 1, 1>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x32x16x16xf32>, tensor<32x32x3x3xf32>) -> tensor<1x32x8x8xf32>
+  %4 = pd_op.conv2d(%3, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x32x8x8xf32>, tensor<8x32x3x3xf32>) -> tensor<1x8x6x6xf32>
+  pir.shadow_output(%4) {output_name = "y"} : (tensor<1x8x6x6xf32>) -> ()
+}

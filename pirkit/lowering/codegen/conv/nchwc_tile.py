@@ -5,7 +5,7 @@ The loops around it are in `nchwc_conv.py`, what it computes with numpy in `nchw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf, prod
 from typing import Final
 
@@ -19,7 +19,7 @@ from pirkit.lowering.codegen.ir.routine import Functions, Location, Values
 from pirkit.lowering.codegen.math.primitives import extremum
 from pirkit.lowering.codegen.matmul.integer_products import quad_products
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Scaled, microkernel
-from pirkit.lowering.codegen.matmul.output_tile import L1, read_vector, write_vector
+from pirkit.lowering.codegen.matmul.output_tile import L1, L2, read_vector, write_vector
 from pirkit.lowering.codegen.matmul.register_tile import MIN_ACCUMULATORS, fits_registers
 from pirkit.runtime.dtype import DType
 
@@ -41,6 +41,8 @@ class NchwcTile(Struct, frozen=True):
     frame: NchwcFrame
     width: int
     parts: tuple[Part, ...]
+    filters_ahead: int = 0
+    """Bytes after the filters at which those lie that are multiplied next, which are prefetched."""
 
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
         c, cut = self.frame.c, self.frame.cut
@@ -75,7 +77,9 @@ class NchwcTile(Struct, frozen=True):
             extents = [known.get(name, Value(f"%{name}", I64)) for name in counts]
             _TileBody(inner, e, self, extents).emit()
 
-        name = functions.add((self.width, self.parts, str(known)), parameters, write)
+        name = functions.add(
+            (self.width, self.parts, self.filters_ahead, str(known)), parameters, write
+        )
         b.emit_void(f"call void @{name}({', '.join(map(str, given.values()))})")
 
 
@@ -95,6 +99,18 @@ class Ahead(Elements, frozen=True):
             for line in self.ahead:
                 b.prefetch(b.at(base, first + self.ahead.stop + line), L1)
         return found
+
+
+class NextFilters(Elements, frozen=True):
+    """Filters of a tile that prefetch those ``ahead`` bytes further on."""
+
+    ahead: int = 0
+
+    def load(self, b: Builder) -> Iterator[Value]:
+        for base, offset in self.places if self.ahead else ():
+            assert isinstance(offset, int)
+            b.prefetch(b.at(base, offset + self.ahead), L2)
+        yield from Elements.load(self, b)
 
 
 class _TileBody:
@@ -210,10 +226,11 @@ class _TileBody:
         return microkernel(
             b,
             Ahead(Type(e.sums.elem), left, [moved[k] for k in keep], ahead=ahead),
-            Elements(
+            NextFilters(
                 kind,
                 right,
                 [weights[k] for k in keep],
+                ahead=self.t.filters_ahead,
                 widen=lambda b, v: b.emit(e.sums, f"bitcast {v} to {e.sums}") if c.quantized else v,
             ),
             [extents[k] for k in keep],

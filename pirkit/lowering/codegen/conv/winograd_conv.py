@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-from pirkit.dialect.winograd import TAPS
 from pirkit.lowering.codegen.conv.nchwc_blocking import Part
 from pirkit.lowering.codegen.conv.nchwc_conv import split_evenly
 from pirkit.lowering.codegen.conv.nchwc_tile import NchwcTile
@@ -21,7 +20,16 @@ from pirkit.lowering.codegen.conv.winograd_blocking import (
     WinogradFrame,
 )
 from pirkit.lowering.codegen.conv.winograd_transforms import InputTransform, OutputTransform
-from pirkit.lowering.codegen.ir.loop_ir import Buffer, Invoke, Loop, Nest, Node, Number, OnChange, Window
+from pirkit.lowering.codegen.ir.loop_ir import (
+    Buffer,
+    Invoke,
+    Loop,
+    Nest,
+    Node,
+    Number,
+    OnChange,
+    Window,
+)
 from pirkit.lowering.codegen.ir.plain_loops import task_nest
 from pirkit.runtime.native.target import Target
 
@@ -94,10 +102,13 @@ def _inputs(e: WinogradFrame, points: int) -> Iterator[Node]:
 
 def _products(e: WinogradFrame, points: int, sums: int) -> Iterator[Node]:
     """The products of all tiles with a stack of filters, at a point."""
-    at = 0
-    for width, run in groupby(split_evenly(e.tiles, e.cut.positions)):
+    at, step = 0, e.c.filter_blocks * e.products.filter_bytes
+    widths = split_evenly(e.tiles, e.cut.positions)
+    # The first tile prefetches the filters at the next point, if they leave the L2 cache between.
+    ahead = step if step * e.c.points > e.target.l2_bytes // 2 else 0
+    for (width, distance), run in groupby([(w, 0 if k else ahead) for k, w in enumerate(widths)]):
         end = at + width * len(list(run))
-        tile = NchwcTile(e.products, width, (Part(0, 1, 0, width),))
+        tile = NchwcTile(e.products, width, (Part(0, 1, 0, width),), distance)
         call = Invoke(tile, (points, 1, sums), (e.c.blocks, 0, 1))
         yield Loop("t", (_TILE,), at, end, width, (call,))
         at = end
@@ -129,12 +140,10 @@ def _columns(
 
     def span(k: int) -> tuple[int, int]:
         begin = k * c.tile - before
-        return max(0, -begin), max(0, min(size, length - begin))
+        first, last = max(0, -begin), min(size, length - begin)
+        return (first, last) if first < last else (0, 0)
 
     for found, run in groupby(map(span, range(c.counts[1]))):
         end = at + len(list(run))
         yield at, end, found
         at = end
-
-
-assert TAPS == 3

@@ -7,6 +7,7 @@ point and its negative differ by the sign of every second element, so they share
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -128,8 +129,7 @@ class OutputTransform(Struct, frozen=True):
         matrix(places["y"], c.dtype, shape, strides)[...] = NUMPY_ACTIVATIONS[c.activation](found)
 
     def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
-        e, c, size, (rows,) = self.frame, self.frame.c, self.frame.c.size, numbers
-        known, line = transforms_of(c.tile).output, c.positions[1] * e.pixel
+        e, c, (rows,) = self.frame, self.frame.c, numbers
         given = {"m": addresses[0], **self._named(addresses)}
         if not rows.text.isdigit():
             given["n"] = rows
@@ -137,32 +137,37 @@ class OutputTransform(Struct, frozen=True):
         def write(b: Builder) -> None:
             at = {name: Value(f"%{name}", v.type) for name, v in given.items()}
             for offset in vectors(e):
-                base, lines = b.at(at["m"], offset), list[Terms]()
-                for p in range(size):
-                    places = [b.at(base, (p * size + q) * e.sum_point) for q in range(size)]
-                    sums = [read_vector(b, e.vector, place) for place in places]
-                    lines.append(product(b, known, sums)[: self.last])
-                columns = [product(b, known, column) for column in zip(*lines, strict=True)]
-                bias = read_vector(b, e.vector, b.at(at["s"], offset)) if c.bias else None
+                columns = self._columns(b, b.at(at["m"], offset))
+                here = {n: b.at(v, offset) for n, v in at.items() if n not in ("m", "n")}
                 for i in range(c.tile):
                     found = [column[i] for column in columns]
-
-                    def store(i: int = i, found: Terms = found, offset: int = offset) -> list[Value]:
-                        for j, value in enumerate(found):
-                            assert value is not None
-                            value = value if bias is None else b.add(value, bias)
-                            place = i * line + j * e.pixel + offset
-                            if c.residual:
-                                summand = read_vector(b, e.vector, b.at(at["r"], place))
-                                value = b.add(value, summand)
-                            value = ACTIVATIONS[c.activation](b, value)
-                            write_vector(b, value, b.at(at["y"], place))
-                        return []
-
-                    b.branch(_compare(b, "sgt", at.get("n", rows), i), store)
+                    exists = _compare(b, "sgt", at.get("n", rows), i)
+                    b.branch(exists, partial(self._store, b, here, found, i))
 
         key = "results", self.last, rows.text if rows.text.isdigit() else ""
         _call(b, functions, key, given, write)
+
+    def _columns(self, b: Builder, base: Value) -> list[Terms]:
+        """The columns of the results from the sums of a vector of filters."""
+        e, size, lines = self.frame, self.frame.c.size, list[Terms]()
+        known = transforms_of(e.c.tile).output
+        for p in range(size):
+            places = [b.at(base, (p * size + q) * e.sum_point) for q in range(size)]
+            sums = [read_vector(b, e.vector, place) for place in places]
+            lines.append(product(b, known, sums)[: self.last])
+        return [product(b, known, column) for column in zip(*lines, strict=True)]
+
+    def _store(self, b: Builder, at: dict[str, Value], row: Terms, number: int) -> list[Value]:
+        """Complete and store a row of the results."""
+        e, c = self.frame, self.frame.c
+        for j, value in enumerate(row):
+            assert value is not None
+            found = b.add(value, read_vector(b, e.vector, at["s"])) if c.bias else value
+            place = (number * c.positions[1] + j) * e.pixel
+            if c.residual:
+                found = b.add(found, read_vector(b, e.vector, b.at(at["r"], place)))
+            write_vector(b, ACTIVATIONS[c.activation](b, found), b.at(at["y"], place))
+        return []
 
     def _named(self, places: Sequence[Any]) -> dict[str, Any]:
         names = [name for name in self.frame.c.operand_bytes if name not in ("x", "w")]
