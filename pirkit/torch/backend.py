@@ -40,6 +40,7 @@ class Options:
     `docs/split.md`). ``autograd`` says whose derivatives are used: ``pirkit`` or ``torch``.
     ``threads`` limits the threads of a call. ``sizes`` is how many combinations of changing sizes
     are compiled when they are first met; torch runs further ones until they are met often.
+    With ``freeze``, calls without gradients take parameters and buffers as constants.
     """
 
     strict: bool = False
@@ -49,6 +50,7 @@ class Options:
     autograd: str = "pirkit"
     threads: int | None = None
     sizes: int = 8
+    freeze: bool = False
 
     @classmethod
     def of(cls, mode: str | None, options: Mapping[str, Any] | None) -> Options:
@@ -135,7 +137,9 @@ def _finished(
     chosen: Options, captured: Captured, inputs: Sequence[Any] | None = None
 ) -> CompiledGraph:
     """A captured graph, compiled for the sizes of its inputs."""
-    settings = Settings(chosen.fast_math, chosen.saved, chosen.budget, chosen.threads, chosen.sizes)
+    settings = Settings(
+        chosen.fast_math, chosen.saved, chosen.budget, chosen.threads, chosen.sizes, chosen.freeze
+    )
     made = CompiledGraph(captured, settings, strict=chosen.strict, report=_report)
     examples = captured.examples if inputs is None else [*inputs, *captured.attributes]
     # Sizes that depend on data have no values yet: then the first call compiles.

@@ -49,6 +49,7 @@ class Specialized:
                 if i in position and imported.out_orders[k] is None
                 and imported.in_orders[position[i]] is None
             ]),
+            weights=tuple([position[i] for i in _weights(captured) if i in position]),
             linear=not has_own_derivative(captured),
         )  # fmt: skip
         self.captured = captured
@@ -242,6 +243,17 @@ class CompiledGraph:
         if r.detached and base.requires_grad:
             base = base.detach()
         return base if r.view is None else _view(base, r.view, sizes)
+
+
+def _weights(captured: Captured) -> list[int]:
+    """The arguments that are parameters and buffers of a module, which the graph does not write."""
+    if captured.source is None:
+        return []
+    written = {i for i, _ in captured.written}
+    given = [n for n in captured.source.graph.nodes if n.op == "placeholder"]
+    return [i for i, node in enumerate(given)
+            if i not in written
+            and "_dynamo_static_input_type" in node.meta.get("tensor_dict", ())]  # fmt: skip
 
 
 def _view(base: Any, view: View, sizes: dict[Any, int]) -> Any:

@@ -21,6 +21,7 @@ from pirkit.split.partition import forward_backward
 from pirkit.split.save_or_recompute import SAVE_ALL
 from pirkit.split.split_result import SplitParts
 from pirkit.torch.flat_ops import Flat, zero_inputs
+from pirkit.torch.frozen_weights import FrozenRunner
 from pirkit.torch.tensor_runner import Packed, Runner, Settings
 from pirkit.torch.unit_seed import split_of_loss
 
@@ -47,6 +48,8 @@ class Level:
     """For each output, the inputs that get zeros, not None, where they have no gradient."""
     updates: tuple[tuple[int, int], ...] = ()
     """Pairs of an output and an input into which it is written after the call."""
+    weights: tuple[int, ...] = ()
+    """The inputs that are parameters and buffers of a module."""
     linear: bool = True
     """Whether gradients are linear in cotangents; those that a user defines need not be."""
 
@@ -61,8 +64,12 @@ class Level:
         return frozenset[int]().union(*used)
 
     @cached_property
-    def inference(self) -> Runner:
+    def inference(self) -> Runner | FrozenRunner:
         """The program alone."""
+        if self.settings.freeze and self.weights:
+            weights = {self.inputs[i] for i in self.weights}
+            return FrozenRunner(self.program, self.inputs, self.outputs, self.settings, weights,
+                                self.updates)  # fmt: skip
         return Runner(self.program, self.inputs, self.outputs, self.settings, updates=self.updates)
 
     @cached_property

@@ -67,6 +67,8 @@ class Settings:
     threads: int | None = None
     sizes: int = 8
     """Combinations of sizes that are compiled when they are first met."""
+    freeze: bool = False
+    """Whether parameters and buffers are constants of inference."""
 
 
 @dataclass(frozen=True)
