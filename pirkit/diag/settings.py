@@ -52,7 +52,7 @@ SETTINGS: Final = {
                 "`jit`, and `compile` without a pipeline, may factor common operands out of sums",
                 ("0", "1")),
         Setting("winograd", "PIRKIT_WINOGRAD",
-                "`freeze` may compute 3x3 convolutions by Winograd's minimal filtering",
+                "`freeze` may compute convolutions by Winograd's minimal filtering",
                 ("1", "0")),
         Setting("prim_keep", "PIRKIT_PRIM_KEEP", "operators that are kept then, `softmax;gelu`"),
         Setting("prim_only", "PIRKIT_PRIM_ONLY", "the only operators that are decomposed then"),

@@ -67,7 +67,7 @@ class BlockChannelsPass(Pass):
     )
 
     block: int = option(0, "channels of a block; 0 for those that suit this CPU")
-    winograd: bool = option(True, "use Winograd's minimal filtering for 3x3 filters where it pays")
+    winograd: bool = option(True, "use Winograd's minimal filtering where it pays")
 
     def run(self, ctx: PassContext, module: ModuleOp) -> None:
         # At least a cache line, of float32 at most a vector register.
@@ -181,7 +181,7 @@ class _Layouts(Struct):
         last, residual = end.chain[-1], end.residual
         b = self.builder(last)
         planar = channels < size and groups == 1 and x not in self.blocked
-        tile = block_winograd.tile_of(op) if self.winograd and not planar else 0
+        tile = block_winograd.tile_of(op) if self.winograd and not planar else ()
         operands = [
             b.wrap(x) if planar else self.in_blocks(b, x),
             block_winograd.packed_filter(self, b, filter, tile)
@@ -194,10 +194,11 @@ class _Layouts(Struct):
         ]
         counted = channels if channels % size and not planar and groups == 1 else 0
         kept = ("paddings",) if tile else ("strides", "paddings", "dilations")
+        attrs = {"kernel_size": image_meta(filter).shape[2:], "tile": tile} if tile else {}
+        attrs |= {name: op.attribute(name) for name in kept}
         name = "pir.nchwc_winograd_conv2d" if tile else "pir.nchwc_conv2d"
-        made = b(name, *operands, **{name: op.attribute(name) for name in kept},
-                 activation=end.activation, channels=counted)  # fmt: skip
-        self.ctx.count("winograd", int(tile > 0))
+        made = b(name, *operands, **attrs, activation=end.activation, channels=counted)
+        self.ctx.count("winograd", int(bool(tile)))
         self.replace_convolution(end, b, made)
 
     def takes(self, op: PirOp) -> bool:

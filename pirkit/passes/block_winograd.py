@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import PirOp
 from pirkit.dialect.types import meta_of
-from pirkit.dialect.winograd import TAPS, TILES, transforms_of
+from pirkit.dialect.winograd import points_of, tiles_of, transforms_of
 from pirkit.passes.block_values import Layouts, image_meta
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import TensorMeta
@@ -29,43 +29,45 @@ _GAIN: Final = 0.9
 """The cost beside that of a direct convolution below which tiles pay."""
 
 
-def tile_of(op: PirOp) -> int:
-    """The rows and columns of the tiles in which a convolution costs least; 0 for a direct one."""
+def tile_of(op: PirOp) -> tuple[int, ...]:
+    """The tiles in which a convolution costs least; empty for a direct one."""
     x, filter = op.operands
     made = meta_of(op.results[0].type)
     filters, channels, *taps = image_meta(filter).shape
+    tiles = tiles_of(taps)
     if (
-        taps != [TAPS, TAPS]
+        not tiles
         or prod(op.attribute("strides")) * prod(op.attribute("dilations")) > 1
         or op.attribute("groups") > 1
         or not isinstance(made, TensorMeta)
         or image_meta(x).dtype is not dt.float32
     ):
-        return 0
+        return ()
     pairs = filters * channels
 
-    def cost(tile: int) -> float:
-        points = (tile + TAPS - 1) ** 2
-        tiles = made.shape[0] * prod([-(-n // tile) for n in made.shape[2:]])
+    def cost(tile: tuple[int, ...]) -> float:
+        points = points_of(tile, taps)
+        count = prod([-(-n // m) for n, m in zip(made.shape[2:], tile, strict=True)])
         transforms = 1 + _PER_FILTER / filters + _PER_CHANNEL / channels
         reads = _PER_BYTE * points * pairs * dt.float32.itemsize
-        return max(points * tiles * pairs * transforms, reads)
+        return max(points * made.shape[0] * count * pairs * transforms, reads)
 
-    best = min(TILES, key=cost)
-    direct = TAPS**2 * made.shape[0] * prod(made.shape[2:]) * pairs
-    return best if cost(best) < _GAIN * direct else 0
+    best = min(tiles, key=cost)
+    direct = prod(taps) * made.shape[0] * prod(made.shape[2:]) * pairs
+    return best if cost(best) < _GAIN * direct else ()
 
 
-def packed_filter(at: Layouts, b: Builder, filter: SSAValue, tile: int) -> Value:
+def packed_filter(at: Layouts, b: Builder, filter: SSAValue, tile: Sequence[int]) -> Value:
     """The filter at the points of a tile, ``[points, K/b, C/b, b, b]`` with filters last."""
     given, size = at.filled(b, b.wrap(filter), 0, 1), at.block
-    filters, channels = given.shape[:2]
-    split = b.reshape(given, (filters // size, size, channels // size, size, TAPS**2))
-    taps = b.reshape(b.transpose(split, perm=(4, 0, 2, 3, 1)), (TAPS**2, -1))
-    one = np.array(transforms_of(tile).filter)
-    both = np.kron(one, one)
+    filters, channels, *taps = given.shape
+    count = prod(taps)
+    split = b.reshape(given, (filters // size, size, channels // size, size, count))
+    columns = b.reshape(b.transpose(split, perm=(4, 0, 2, 3, 1)), (count, -1))
+    down, across = (np.array(transforms_of(m, r).filter) for m, r in zip(tile, taps, strict=True))
+    both = np.kron(down, across)
     factors = b.assign_value(
         shape=both.shape, dtype=given.dtype, values=tuple(both.reshape(-1).tolist())
     )
-    shape: Sequence[int] = (len(both), filters // size, channels // size, size, size)
-    return b.reshape(b.matmul(factors, taps), shape)
+    shape = (len(both), filters // size, channels // size, size, size)
+    return b.reshape(b.matmul(factors, columns), shape)

@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 import pirkit
-from pirkit.dialect.winograd import TILES
 from pirkit.frontend.compile import run_passes
 from pirkit.frontend.files import WRITERS, Program
 from pirkit.frontend.op_functions import op_function
@@ -59,11 +58,10 @@ def test_loops_over_blocked_channels_are_interpreted(name: str, nests: list[Nest
     assert nests
 
 
-@pytest.mark.parametrize("tile", TILES)
-@pytest.mark.parametrize("name", winograd.CASES)
+@pytest.mark.parametrize(("name", "tile"), winograd.TILED)
 def test_loops_in_winograds_domain_are_interpreted(
-    name: str, tile: int, nests: list[Nest]
-) -> None:  # fmt: skip
+    name: str, tile: tuple[int, ...], nests: list[Nest]
+) -> None:
     winograd.check(winograd.CASES[name], tile, dt.float32, "hardswish", with_all=True)
     assert nests
 
@@ -71,7 +69,7 @@ def test_loops_in_winograds_domain_are_interpreted(
 @pytest.mark.parametrize("name", ["part of a tile", "sides of their own", "several tasks"])
 def test_bounds_in_winograds_domain_are_proved(name: str, nests: list[Nest]) -> None:
     z3 = pytest.importorskip("z3")
-    winograd.check(winograd.CASES[name], 4, dt.float32, "relu", with_all=True)
+    winograd.check(winograd.CASES[name], (4, 4), dt.float32, "relu", with_all=True)
     found = prove_bounds(z3, nests[-1])
     assert found.proved > 4
     assert not found.open

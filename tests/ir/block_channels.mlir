@@ -201,7 +201,7 @@ pir.program @overwritten(%x "x" : tensor<1x16x8x8xf32>) {
 // CHECK:         [[F:%.*]] = pd_op.assign_value() {shape = array<i32: 36, 9>
 // CHECK:         [[M:%.*]] = pd_op.matmul([[F]], [[R]])
 // CHECK:         [[P:%.*]] = pd_op.reshape([[M]]) {shape = array<i64: 36, 4, 4, 8, 8>}
-// CHECK:         [[A:%.*]] = pir.nchwc_winograd_conv2d({{%.*}}, [[P]]) {paddings = array<i32: 1, 1>, activation = "relu"{{.*}} : (tensor<1x4x16x16x8xf32>, tensor<36x4x4x8x8xf32>) -> tensor<1x4x16x16x8xf32>
+// CHECK:         [[A:%.*]] = pir.nchwc_winograd_conv2d({{%.*}}, [[P]]) {kernel_size = array<i32: 3, 3>, tile = array<i32: 4, 4>, paddings = array<i32: 1, 1>, activation = "relu"{{.*}} : (tensor<1x4x16x16x8xf32>, tensor<36x4x4x8x8xf32>) -> tensor<1x4x16x16x8xf32>
 // CHECK:         [[B:%.*]] = pir.nchwc_conv2d([[A]], {{.*}}strides = array<i32: 2, 2>{{.*}} -> tensor<1x4x8x8x8xf32>
 // CHECK:         pir.nchwc_conv2d([[B]], {{.*}} -> tensor<1x1x6x6x8xf32>
 pir.program @winograd(%x "x" : tensor<1x32x16x16xf32>) {

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isqrt
 from typing import Any, cast
 
 from msgspec.structs import replace
 
 from pirkit.dialect.windows import slides
-from pirkit.dialect.winograd import TAPS
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcConv
 from pirkit.lowering.codegen.conv.winograd_blocking import WinogradConv
 from pirkit.lowering.whole_program.op_graph import NotNativeError
@@ -77,15 +75,15 @@ def winograd_conv_of(
 
     Raises NotNativeError for element types without native code, and for nothing to compute.
     """
-    x, filter, bias, residual = metas
+    x, _, bias, residual = metas
     assert x is not None
-    assert filter is not None
     if x.dtype not in (dt.float32, dt.float64) or not x.numel or not out.numel:
         raise NotNativeError(f"no native form in Winograd's domain: {x} becomes {out}")
-    moves = slides(x.shape[2:4], (TAPS, TAPS), (1, 1), attrs["paddings"], "EXPLICIT", (1, 1), "C3")
+    taps = attrs["kernel_size"]
+    moves = slides(x.shape[2:4], taps, (1, 1), attrs["paddings"], "EXPLICIT", (1, 1), "C3")
     return WinogradConv(
         x.shape[0], x.shape[4], x.shape[1], out.shape[1], _pair(x.shape[2:4]),
         _pair(out.shape[2:4]), _pair([m.before for m in moves]),
-        isqrt(filter.shape[0]) - TAPS + 1, x.dtype, bias is not None, residual is not None,
+        _pair(taps), _pair(attrs["tile"]), x.dtype, bias is not None, residual is not None,
         attrs["activation"], attrs["channels"] % x.shape[-1],
     )  # fmt: skip

@@ -123,6 +123,7 @@ def native_nchwc(c: NchwcConv) -> NativeSequence:
 
 def native_winograd(c: WinogradConv) -> NativeSequence:
     """The callable of a convolution in Winograd's domain; operands as `WinogradConv` says."""
+    c = c.upright()
     cut, sizes = winograd_blocking(c, host(), thread_count()), tuple(c.operand_bytes.values())
     what = "convolution in Winograd's domain"
     known = about(winograd_nest, what, lanes=cut.lanes, rows=cut.positions, vectors=cut.vectors,

@@ -6,9 +6,10 @@ from math import prod
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pirkit.diag.once import cached_property
-from pirkit.dialect.winograd import TAPS
+from pirkit.dialect.winograd import Transforms, points_of, transforms_of
 from pirkit.lowering.codegen.conv.nchwc_blocking import NchwcBlocking, NchwcConv, NchwcFrame
 from pirkit.lowering.codegen.ir.llvm_text import Type
 from pirkit.lowering.codegen.math.casts import element
@@ -25,13 +26,13 @@ _TASKS: Final = 4
 
 
 class WinogradConv(Struct, frozen=True):
-    """A convolution by filters of 3x3 without strides; pairs are height and width.
+    """A convolution by filters of ``taps`` without strides; pairs are height and width.
 
     Operands are the image ``[N, blocks, H, W, block]``, the transformed filter
     ``[points, filter_blocks, blocks, block, block]``, a ``bias`` ``[K]`` and a summand
     (``residual``) of the shape of the result if there are any, and the result, to which
-    ``activation`` is applied. It is computed in tiles of ``tile`` by ``tile``. Unless ``tail`` is
-    0, only so many channels of the last block count.
+    ``activation`` is applied. It is computed in tiles of ``tile``. Unless ``tail`` is 0, only so
+    many channels of the last block count.
     """
 
     n: int
@@ -41,7 +42,8 @@ class WinogradConv(Struct, frozen=True):
     lengths: tuple[int, int]
     positions: tuple[int, int]
     before: tuple[int, int]
-    tile: int
+    taps: tuple[int, int]
+    tile: tuple[int, int]
     dtype: DType
     bias: bool = False
     residual: bool = False
@@ -49,19 +51,33 @@ class WinogradConv(Struct, frozen=True):
     tail: int = 0
 
     @property
-    def size(self) -> int:
+    def size(self) -> tuple[int, int]:
         """Rows and columns of the image that a tile reads."""
-        return self.tile + TAPS - 1
+        rows, columns = (m + r - 1 for m, r in zip(self.tile, self.taps, strict=True))
+        return rows, columns
 
     @property
     def points(self) -> int:
-        return self.size**2
+        return points_of(self.tile, self.taps)
+
+    @property
+    def transforms(self) -> tuple[Transforms, Transforms]:
+        """The matrices along rows and columns of a tile."""
+        down, across = map(transforms_of, self.tile, self.taps)
+        return down, across
 
     @property
     def counts(self) -> tuple[int, int]:
         """Rows and columns of tiles."""
-        high, wide = (-(-n // self.tile) for n in self.positions)
+        high, wide = (-(-n // m) for n, m in zip(self.positions, self.tile, strict=True))
         return high, wide
+
+    def upright(self) -> WinogradConv:
+        """The same with a signal as an image of one column, whose rows are shared by tasks."""
+        if (self.lengths[0], self.positions[0], self.taps[0]) != (1, 1, 1):
+            return self
+        pairs = ("lengths", "positions", "before", "taps", "tile")
+        return replace(self, **{name: getattr(self, name)[::-1] for name in pairs})
 
     @property
     def multiplications(self) -> int:

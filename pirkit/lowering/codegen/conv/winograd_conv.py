@@ -1,6 +1,6 @@
-"""Convolution by 3x3 filters in Winograd's domain, over blocked channels.
+"""Convolution in Winograd's domain, over blocked channels.
 
-A task transforms the tiles of some rows for all channels, so that each of the 16 or 36 points of a
+A task transforms the tiles of some rows for all channels, so that each point of a
 tile has a matrix of tiles by channels; multiplies it with the matrix of the filter at that point;
 and transforms the sums of a stack of filters back, with bias, summand and activation (Lavin and
 Gray, CVPR 2016). The register tile of the products is that of a convolution of 1x1.
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
+
+from msgspec.structs import replace
 
 from pirkit.lowering.codegen.conv.nchwc_blocking import Part
 from pirkit.lowering.codegen.conv.nchwc_conv import split_evenly
@@ -65,11 +67,11 @@ def _buffers(e: WinogradFrame) -> Iterator[Buffer]:
     row, plane = c.lengths[1] * pixel, c.lengths[0] * c.lengths[1] * pixel
     line, result = c.positions[1] * pixel, c.positions[0] * c.positions[1] * pixel
     filter_bytes = e.products.filter_bytes
-    pixels = {_IMAGE: c.filter_blocks * result, _FILTER: result, _ROW: c.tile * line,
-              _COLUMN: c.tile * pixel}  # fmt: skip
+    pixels = {_IMAGE: c.filter_blocks * result, _FILTER: result, _ROW: c.tile[0] * line,
+              _COLUMN: c.tile[1] * pixel}  # fmt: skip
     strides: dict[str, Mapping[int, int]] = {
-        "x": {_IMAGE: c.blocks * plane, _CHANNEL: plane, _ROW: c.tile * row,
-              _COLUMN: c.tile * pixel},
+        "x": {_IMAGE: c.blocks * plane, _CHANNEL: plane, _ROW: c.tile[0] * row,
+              _COLUMN: c.tile[1] * pixel},
         "w": {_FILTER: filter_bytes, _POINT: c.filter_blocks * filter_bytes},
         "s": {_FILTER: pixel},
         "r": pixels,
@@ -93,8 +95,8 @@ def _buffers(e: WinogradFrame) -> Iterator[Buffer]:
 def _inputs(e: WinogradFrame, points: int) -> Iterator[Node]:
     """The transformation of the tiles of some rows, for a block of channels."""
     c = e.c
-    rows = _window(c, 0, c.size, c.before[0], c.lengths[0])
-    for start, end, (first, last) in _columns(c, c.size, c.before[1], c.lengths[1]):
+    rows = _rows(c, c.size[0], c.before[0], c.lengths[0])
+    for start, end, (first, last) in _columns(c, c.size[1], c.before[1], c.lengths[1]):
         call = Invoke(InputTransform(e, first, last), (0, points), rows)
         body: Node = Loop("x", (_COLUMN,), start, end, 1, (call,))
         yield Loop("r", (_ROW,), 0, e.cut.rows, 1, (body,))
@@ -117,19 +119,18 @@ def _products(e: WinogradFrame, points: int, sums: int) -> Iterator[Node]:
 def _outputs(e: WinogradFrame, sums: int) -> Iterator[Node]:
     """The transformation of the sums of some rows, for a block of filters."""
     c, operands = e.c, range(2, len(e.c.operand_bytes))
-    rows = _window(c, 0, c.tile, 0, c.positions[0])
-    for start, end, (_, last) in _columns(c, c.tile, 0, c.positions[1]):
+    rows = _rows(c, c.tile[0], 0, c.positions[0])
+    for start, end, (_, last) in _columns(c, c.tile[1], 0, c.positions[1]):
         call = Invoke(OutputTransform(e, last), (sums, *operands), rows[1:])
         body: Node = Loop("x", (_COLUMN,), start, end, 1, (call,))
         yield Loop("r", (_ROW,), 0, e.cut.rows, 1, (body,))
 
 
-def _window(c: WinogradConv, side: int, size: int, before: int, length: int) -> tuple[Number, ...]:
+def _rows(c: WinogradConv, size: int, before: int, length: int) -> tuple[Number, ...]:
     """The first row of a tile that exists, and how many do."""
-    rows = Window(_ROW, size, c.tile, 1, before, length)
-    inside = (c.counts[side] - 1) * c.tile - before + size <= length
-    count = size if before <= 0 and inside else Window(_ROW, size, c.tile, 1, before, length, True)
-    return rows if before > 0 else 0, count
+    first = Window(_ROW, size, c.tile[0], 1, before, length)
+    inside = before <= 0 and (c.counts[0] - 1) * c.tile[0] - before + size <= length
+    return first if before > 0 else 0, size if inside else replace(first, counts=True)
 
 
 def _columns(
@@ -139,7 +140,7 @@ def _columns(
     at = 0
 
     def span(k: int) -> tuple[int, int]:
-        begin = k * c.tile - before
+        begin = k * c.tile[1] - before
         first, last = max(0, -begin), min(size, length - begin)
         return (first, last) if first < last else (0, 0)
 

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from pirkit.dialect.ops.nn.nchwc_conv import ACTIVATIONS as NUMPY_ACTIVATIONS
-from pirkit.dialect.winograd import Matrix, transforms_of
+from pirkit.dialect.winograd import Matrix
 from pirkit.lowering.codegen.conv.nchwc_tile import ACTIVATIONS
 from pirkit.lowering.codegen.conv.winograd_blocking import WinogradFrame
 from pirkit.lowering.codegen.ir.llvm_text import I1, Builder, Value
@@ -37,28 +37,28 @@ class InputTransform(Struct, frozen=True):
     last: int
 
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
-        size = self.frame.c.size
+        high, wide = self.frame.c.size
         rows, columns = f"rows {numbers[0]}, {numbers[1]}", f"columns {self.first}:{self.last}"
-        return f"{buffers[1]} = points of {buffers[0]}[{size} x {size}], {rows}; {columns}"
+        return f"{buffers[1]} = points of {buffers[0]}[{high} x {wide}], {rows}; {columns}"
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
         e, c, (first, count) = self.frame, self.frame.c, numbers
         item, pixel = c.dtype.itemsize, e.pixel
         row, width = c.lengths[1] * pixel, self.last - self.first
-        tile = np.zeros((c.size, c.size, c.block), c.dtype.np)
+        tile = np.zeros((*c.size, c.block), c.dtype.np)
         source, at = memory[0]
         place = source, at + first * row + self.first * pixel
         found = matrix(place, c.dtype, (count, width, c.block), (row, pixel, item))
         tile[first : first + count, self.first : self.last] = found
-        known = np.array(transforms_of(c.tile).input, c.dtype.np)
+        known = [np.array(m.input, c.dtype.np) for m in c.transforms]
         shape, strides = (c.points, c.block), (e.point, item)
-        points: Array = np.einsum("pi,qj,ijb->pqb", known, known, tile)
+        points: Array = np.einsum("pi,qj,ijb->pqb", *known, tile)
         matrix(memory[1], c.dtype, shape, strides)[...] = points.reshape(shape)
 
     def call(self, b: Builder, functions: Functions, addresses: Values, numbers: Values) -> None:
         e, c = self.frame, self.frame.c
-        size, row = c.size, c.lengths[1] * e.pixel
-        known = transforms_of(c.tile).input
+        (high, wide), row = c.size, c.lengths[1] * e.pixel
+        down, across = (m.input for m in c.transforms)
         given = {"x": addresses[0], "y": addresses[1], "f": numbers[0], "n": numbers[1]}
         fixed = {name: v for name, v in given.items() if v.text.isdigit()}
         parameters = {name: v for name, v in given.items() if name not in fixed}
@@ -68,12 +68,12 @@ class InputTransform(Struct, frozen=True):
             last = b.plus(at["f"], at["n"])
             for offset in vectors(e):
                 source, lines = b.at(at["x"], offset), list[Terms]()
-                for k in range(size):
-                    lines.append(self._line(b, k, b.at(source, k * row), at["f"], last, known))
-                for q in range(size):
-                    found = product(b, known, [line[q] for line in lines])
+                for k in range(high):
+                    lines.append(self._line(b, k, b.at(source, k * row), at["f"], last, across))
+                for q in range(wide):
+                    found = product(b, down, [line[q] for line in lines])
                     for p, value in enumerate(found):
-                        place = b.at(at["y"], (p * size + q) * e.point + offset)
+                        place = b.at(at["y"], (p * wide + q) * e.point + offset)
                         write_vector(b, b.const(e.vector, 0) if value is None else value, place)
 
         _call(b, functions, (self.first, self.last, str(fixed)), parameters, write)
@@ -82,7 +82,7 @@ class InputTransform(Struct, frozen=True):
         self, b: Builder, k: int, row: Value, first: Value, last: Value, known: Matrix
     ) -> Terms:  # fmt: skip
         """A row of the tile, its columns transformed; zeros if it is not in the image."""
-        e, size = self.frame, self.frame.c.size
+        e, size = self.frame, self.frame.c.size[1]
 
         def read() -> list[Value]:
             given: list[Value | None] = [
@@ -110,17 +110,17 @@ class OutputTransform(Struct, frozen=True):
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
         c = self.frame.c
         more = "".join([f", {name}" for name in buffers[1:-1]])
-        extent = f"{numbers[0]} x {self.last} of {c.tile} x {c.tile}"
+        extent = f"{numbers[0]} x {self.last} of {c.tile[0]} x {c.tile[1]}"
         return f"{buffers[-1]}[{extent}] = results of {buffers[0]}{more}, {c.activation}"
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
         e, c, (rows,) = self.frame, self.frame.c, numbers
         places = self._named(memory)
         item, line = c.dtype.itemsize, c.positions[1] * e.pixel
-        shape = (c.size, c.size, c.block)
-        sums = matrix(memory[0], c.dtype, shape, (c.size * e.sum_point, e.sum_point, item))
-        known = np.array(transforms_of(c.tile).output, c.dtype.np)
-        found: Array = np.einsum("ip,jq,pqb->ijb", known, known, sums)[:rows, : self.last]
+        strides = c.size[1] * e.sum_point, e.sum_point, item
+        sums = matrix(memory[0], c.dtype, (*c.size, c.block), strides)
+        known = [np.array(m.output, c.dtype.np) for m in c.transforms]
+        found: Array = np.einsum("ip,jq,pqb->ijb", *known, sums)[:rows, : self.last]
         shape, strides = (rows, self.last, c.block), (line, e.pixel, item)
         if c.bias:
             found = found + matrix(places["s"], c.dtype, (c.block,), (item,))
@@ -139,7 +139,7 @@ class OutputTransform(Struct, frozen=True):
             for offset in vectors(e):
                 columns = self._columns(b, b.at(at["m"], offset))
                 here = {n: b.at(v, offset) for n, v in at.items() if n not in ("m", "n")}
-                for i in range(c.tile):
+                for i in range(c.tile[0]):
                     found = [column[i] for column in columns]
                     exists = _compare(b, "sgt", at.get("n", rows), i)
                     b.branch(exists, partial(self._store, b, here, found, i))
@@ -149,13 +149,13 @@ class OutputTransform(Struct, frozen=True):
 
     def _columns(self, b: Builder, base: Value) -> list[Terms]:
         """The columns of the results from the sums of a vector of filters."""
-        e, size, lines = self.frame, self.frame.c.size, list[Terms]()
-        known = transforms_of(e.c.tile).output
-        for p in range(size):
-            places = [b.at(base, (p * size + q) * e.sum_point) for q in range(size)]
+        e, (high, wide), lines = self.frame, self.frame.c.size, list[Terms]()
+        down, across = (m.output for m in e.c.transforms)
+        for p in range(high):
+            places = [b.at(base, (p * wide + q) * e.sum_point) for q in range(wide)]
             sums = [read_vector(b, e.vector, place) for place in places]
-            lines.append(product(b, known, sums)[: self.last])
-        return [product(b, known, column) for column in zip(*lines, strict=True)]
+            lines.append(product(b, across, sums)[: self.last])
+        return [product(b, down, column) for column in zip(*lines, strict=True)]
 
     def _store(self, b: Builder, at: dict[str, Value], row: Terms, number: int) -> list[Value]:
         """Complete and store a row of the results."""
