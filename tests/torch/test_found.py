@@ -226,6 +226,29 @@ def test_reductions_at_places_are_native(include_self: bool) -> None:
 
 
 @pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_whole_rows_are_added(reduce: str, include_self: bool) -> None:
+    """An index that is expanded along the last dimensions is read once for each row."""
+    wide = torch.float64
+    x, source = (torch.randn(*s, dtype=wide, requires_grad=True) for s in ((5, 4, 9), (3, 6, 9)))
+    index = torch.tensor([0, 2, 2, 3, 0, 2])
+
+    def first(x: Any, s: Any, at: Any) -> Any:
+        at = at[:, None, None].expand(6, 4, 9)
+        s = (s * s).mT.reshape(6, 3, 9)[:, :1].expand(6, 4, 9)
+        return x.sin().scatter_reduce(0, at, s, reduce, include_self=include_self)
+
+    def second(x: Any, s: Any, at: Any) -> Any:
+        at = at[None, :, None].expand(3, 6, 9)
+        return x.sin().scatter_reduce(1, at, s * s, reduce, include_self=include_self)
+
+    for function, given in ((first, x), (second, x[:3])):
+        args = (given.detach().requires_grad_(), source, index)
+        assert "put_along_axis" not in str(pirkit.torch.export(function, args))
+        _same_derivatives(function, *args)
+
+
+@pytest.mark.parametrize("include_self", [True, False])
 def test_derivatives_of_products_at_places(include_self: bool) -> None:
     """A place has no zero, the old element, one written element, or two of them as zero."""
     x = torch.tensor([1.5, 2.0, 0.0, 0.5, 3.0], dtype=torch.float64, requires_grad=True)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.dialect.build import Value
+from pirkit.dialect.operation import PirOp
 from pirkit.runtime import dtype as dt
 from pirkit.torch.aten.indexing import flat_places, indexed_dims
 from pirkit.torch.aten_builder import AtenBuilder
@@ -87,6 +88,15 @@ def _written(
     dim %= x.rank
     for other in range(x.rank):
         source = b.cut(source, other, 0, index.shape[other])
+    rows = _of_rows(b, x, dim, index) if how in ("add", "mean") else None
+    if rows is not None:
+        places = rows  # `index_add` counts negative places from the end itself
+        if rows.rank > 1:
+            counts = [rows if d == dim else _counted(b, rows, d) for d in range(rows.rank)]
+            places = b.reshape(flat_places(b, counts, x.shape[: rows.rank]), (-1,))
+        row = math.prod(x.shape[rows.rank :])
+        x, source = (b.reshape(v, (-1, row)) for v in (x, b.cast(source, x.dtype)))
+        return b.reshape(_summed_rows(b, x, places, source, how, self_too), shape)
     if any(x.shape[d] != index.shape[d] for d in range(x.rank) if d != dim):
         counts = [index if d == dim else _counted(b, index, d) for d in range(x.rank)]
         places = flat_places(b, counts, x.shape)
@@ -101,6 +111,43 @@ def _written(
     else:
         found = _summed(b, x, dim, index, b.cast(source, x.dtype), how, self_too)
     return b.reshape(found, shape)
+
+
+def _of_rows(b: AtenBuilder, x: Value, dim: int, index: Value) -> Value | None:
+    """An index without the last dimensions, if it is one of whole rows: there it is expanded, so
+    it is the same for each element of a row, and as long as ``x``. None for others.
+    """
+    owner = index.ssa.owner
+    if not isinstance(owner, PirOp) or owner.name != "pd_op.expand":
+        return None
+    held, first = b.wrap(owner.operands[0]), x.rank
+    while (first > dim + 1 and held.rank == x.rank and held.shape[first - 1] == 1
+           and index.shape[first - 1] == x.shape[first - 1]):  # fmt: skip
+        first -= 1
+    if math.prod(x.shape[first:]) < _ROW:
+        return None
+    return b.expand(b.reshape(held, held.shape[:first]), index.shape[:first])
+
+
+_ROW: Final = 8
+"""Elements of a row from which it is added in vectors."""
+
+
+def _summed_rows(
+    b: AtenBuilder, x: Value, index: Value, source: Value, how: str, self_too: bool
+) -> Value:
+    """`_summed` of rows: ``x [K, C]`` with ``source [P, C]`` at the rows ``index [P]``."""
+    wide = x.dtype if x.dtype.itemsize > 2 else dt.float32
+    zeros, ones = b.const(0, wide, x.shape[:1]), b.const(1, wide, index.shape)
+    met = b.reshape(b.index_add(zeros, index, ones, axis=0), (-1, 1))
+    if not self_too:
+        x = b.where(b.greater_than(met, b.const(0, wide)), b.const(0, x.dtype), x)
+    total = b.index_add(x, index, source, axis=0)
+    if how == "add":
+        return total
+    one = b.const(1, wide)
+    count = b.add(met, one) if self_too else b.maximum(met, one)
+    return b.divide(total, b.cast(count, x.dtype))
 
 
 _NEUTRAL: Final = {"amax": -math.inf, "amin": math.inf}
