@@ -48,6 +48,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             aten._embedding_bag_forward_only.default: _embedding_bag,
             aten.max_unpool2d.default: _max_unpool,
             aten.max_unpool3d.default: _max_unpool,
+            aten.fake_quantize_per_tensor_affine_cachemask.default: _fake_quantized,
+            aten.fake_quantize_per_channel_affine_cachemask.default: _fake_quantized_channels,
             aten.bernoulli.default: _bernoulli,
             aten.bernoulli.Tensor: _bernoulli_like,
             aten.multinomial.default: _multinomial,
@@ -187,6 +189,29 @@ def _max_unpool(x: Any, indices: Any, output_size: Any, *_: Any) -> Any:
         seed = torch.ops.pirkit.stand_in(found)
         (found,) = torch.ops.pirkit.custom([found], [held], [seed], [seed.gather(-1, places)])
     return found.reshape(shape)
+
+
+def _fake_quantized(x: Any, scale: Any, zero: Any, least: int, largest: int) -> Any:
+    """``x`` rounded to steps of ``scale`` and clamped, and where it is in range.
+
+    There the gradient passes as if nothing was rounded. As in torch, the scale is of float32.
+    """
+    if not isinstance(scale, torch.Tensor):
+        scale = x.new_full((), scale, dtype=torch.float32)
+    step = (x * scale.reciprocal()).round() + zero
+    mask = (step >= least) & (step <= largest)
+    seed = torch.ops.pirkit.stand_in(x)
+    found = ((step.clamp(least, largest) - zero).to(torch.float32) * scale).to(x.dtype)
+    (found,) = torch.ops.pirkit.custom([found], [x], [seed], [seed * mask])
+    return found, mask
+
+
+def _fake_quantized_channels(
+    x: Any, scale: Any, zero: Any, axis: int, least: int, largest: int
+) -> Any:
+    """The same, with a scale and a zero point for each place along an axis."""
+    shape = [-1 if d == axis % x.dim() else 1 for d in range(x.dim())]
+    return _fake_quantized(x, scale.reshape(shape), zero.reshape(shape), least, largest)
 
 
 def _bernoulli(p: Any, generator: Any = None) -> Any:

@@ -210,9 +210,9 @@ def test_reductions_at_places_are_native(include_self: bool) -> None:
         rows = index[:, None].expand(4, 3)
         kept = {"include_self": include_self}
         return [
-            *(x.scatter_reduce(0, rows, s, how, **kept) for how in ("sum", "mean", "amax")),
-            *(x.index_reduce(0, index, s, how, **kept) for how in ("mean", "amin")),
-            *(n.scatter_reduce(0, rows, n[:4], how, **kept) for how in ("sum", "amin")),
+            *(x.scatter_reduce(0, rows, s, how, **kept) for how in ("sum", "mean", "amax", "prod")),
+            *(x.index_reduce(0, index, s, how, **kept) for how in ("mean", "amin", "prod")),
+            *(n.scatter_reduce(0, rows, n[:4], how, **kept) for how in ("sum", "amin", "prod")),
         ]
 
     x, source = torch.randn(5, 3), torch.randn(4, 3)
@@ -223,6 +223,76 @@ def test_reductions_at_places_are_native(include_self: bool) -> None:
     assert "0 library calls, torch computes 0" in str(
         pirkit.torch.explain(reduced, x, source, numbers)
     )
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "mean"])
+def test_whole_rows_are_added(reduce: str, include_self: bool) -> None:
+    """An index that is expanded along the last dimensions is read once for each row."""
+    wide = torch.float64
+    x, source = (torch.randn(*s, dtype=wide, requires_grad=True) for s in ((5, 4, 9), (3, 6, 9)))
+    index = torch.tensor([0, 2, 2, 3, 0, 2])
+
+    def first(x: Any, s: Any, at: Any) -> Any:
+        at = at[:, None, None].expand(6, 4, 9)
+        s = (s * s).mT.reshape(6, 3, 9)[:, :1].expand(6, 4, 9)
+        return x.sin().scatter_reduce(0, at, s, reduce, include_self=include_self)
+
+    def second(x: Any, s: Any, at: Any) -> Any:
+        at = at[None, :, None].expand(3, 6, 9)
+        return x.sin().scatter_reduce(1, at, s * s, reduce, include_self=include_self)
+
+    for function, given in ((first, x), (second, x[:3])):
+        args = (given.detach().requires_grad_(), source, index)
+        assert "put_along_axis" not in str(pirkit.torch.export(function, args))
+        _same_derivatives(function, *args)
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+def test_derivatives_of_products_at_places(include_self: bool) -> None:
+    """A place has no zero, the old element, one written element, or two of them as zero."""
+    x = torch.tensor([1.5, 2.0, 0.0, 0.5, 3.0], dtype=torch.float64, requires_grad=True)
+    source = torch.tensor([0.7, 1.2, 0.0, 1.1, 0.4, 0.0, 0.0], dtype=torch.float64)
+    index = torch.tensor([0, 0, 1, 1, 2, 3, 3])
+
+    def reduced(x: Any, s: Any) -> Any:
+        return x.scatter_reduce(0, index[: len(s)], s * 1.0, "prod", include_self=include_self)
+
+    _same_derivatives(reduced, x, source[:5].requires_grad_())
+    same(reduced, x, source.requires_grad_())
+
+
+@pytest.mark.parametrize("initial", [None, 0.25])
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+def test_reductions_of_segments_are_native(reduce: str, initial: float | None) -> None:
+    """An empty segment has the neutral element; rows outside of all segments do not count."""
+    x = torch.randn(7, 2, requires_grad=True)
+    lengths, offsets = torch.tensor([3, 0, 4]), torch.tensor([1, 3, 3, 6])
+
+    def reduced(x: Any, n: Any, at: Any) -> Any:
+        found = [torch.segment_reduce(x, reduce, lengths=n, initial=initial)]
+        found.append(torch.segment_reduce(x, reduce, offsets=at, initial=initial, unsafe=True))
+        return [torch.where(y.isfinite(), y, 9.0) for y in found]
+
+    same(reduced, x, lengths, offsets, options={"strict": True})
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options"),
+    [(3, {"stride": 1, "padding": 1, "dilation": 2}), ((2, 3), {"stride": 2, "dilation": 3}),
+     (3, {"stride": 2, "padding": 1, "dilation": (3, 2), "ceil_mode": True})],
+)  # fmt: skip
+def test_dilated_pooling_is_native(kernel: Any, options: dict[str, Any]) -> None:
+    x = torch.randn(2, 3, 11, 12)
+    x[0, 0, 5, 5], x[0, 1], x[1, 1] = 99.0, -math.inf, 1.0
+    x.requires_grad_()
+
+    def pooled(x: Any) -> Any:
+        x = torch.where(x > 98.0, NAN, x)
+        found, at = torch.nn.functional.max_pool2d(x, kernel, return_indices=True, **options)
+        return found.nan_to_num(5.0, 6.0, 7.0), at
+
+    same(pooled, x, options={"strict": True})
 
 
 @pytest.mark.parametrize("kind", ["avg", "max"])

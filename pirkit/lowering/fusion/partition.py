@@ -33,6 +33,7 @@ from pirkit.lowering.fusion.overlapping import (
 from pirkit.lowering.fusion.recompute import again
 from pirkit.lowering.fusion.refusal import Refusal
 from pirkit.lowering.fusion.split_axes import splits_axes
+from pirkit.lowering.fusion.turned_rows import turns_rows
 from pirkit.lowering.fusion.uses import Reader
 
 
@@ -253,9 +254,10 @@ class _Partitioner:
                 refusal, materialized = (
                     (None, found) if isinstance(found, _Materialized) else (found, None)
                 )
-            refusal = refusal or splits_axes(
-                unit, members, self.equations.is_free, self.policy.recompute
-            )
+            for refuses in (splits_axes, turns_rows):
+                refusal = refusal or refuses(
+                    unit, members, self.equations.is_free, self.policy.recompute
+                )
             if refusal is not None:
                 return refusal
             joined = solve(unit, [g.loops for g in groups], members)

@@ -12,6 +12,7 @@ from pirkit.lowering.fusion.groups import Group
 from pirkit.lowering.fusion.index_conflicts import cost_of
 from pirkit.lowering.fusion.index_equations import Equations, Unit
 from pirkit.lowering.fusion.overlapping import BROADCAST_SHARE, broadcasts_of
+from pirkit.lowering.fusion.turned_rows import turns_rows
 from pirkit.runtime.meta import TensorMeta
 
 
@@ -28,7 +29,8 @@ def again(
     They cost at most ``most`` additions per element and read fewer bytes than the value has, not
     counting what the kernel reads anyway (``held``). If nobody else reads the value, up to 2.25
     times its bytes are allowed, as it is then neither written nor waited for. Values that ops of
-    the kernel use as indices have to be stored, so none of these is recomputed.
+    the kernel use as indices have to be stored, so none of these is recomputed, nor are
+    transpositions of what it looks up by rows.
     """
     made: dict[SSAValue, Unit] = {}
     decide = group.places | _deciding([unit])
@@ -39,6 +41,9 @@ def again(
         chain = _chain(source, found, held, most)
         if chain is None or any(u.result in decide for u in chain[0]):
             continue
+        members = {u.result: u for u in chain[0]}
+        if turns_rows(unit, members, found.is_free, most) is not None:
+            continue
         places = _deciding(chain[0])
         if not places.isdisjoint(group.units) or not places.isdisjoint(made):
             continue
@@ -46,7 +51,7 @@ def again(
         alone = all(use.operation is unit.op for use in value.uses)
         limit = 2 * size + size // 4 if alone else size - 1
         if sum(_size(v, found) for v in chain[1] if v not in held) <= limit:
-            made |= {u.result: u for u in chain[0]}
+            made |= members
             decide |= places
             most -= chain[2]
     return list(made.values())

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
+
 from pirkit.dialect.build import Value
 from pirkit.runtime import dtype as dt
 from pirkit.torch.aten_builder import AtenBuilder
@@ -47,7 +49,8 @@ def _maxima(
     Paddle has beyond that is cut off.
     """
     if any(n != 1 for n in dilation):
-        return NotImplemented
+        sizes = (_sizes(kernel, rank), _sizes(stride, rank, kernel), _sizes(padding, rank))
+        return _dilated_maxima(b, _batched(b, x, rank), *sizes, _sizes(dilation, rank))
     found = b(f"pd_op.max_pool{rank}d_with_index", _batched(b, x, rank),
               kernel_size=_sizes(kernel, rank), strides=_sizes(stride, rank, kernel),
               paddings=_sizes(padding, rank), ceil_mode=ceil_mode)  # fmt: skip
@@ -57,6 +60,34 @@ def _maxima(
             value = b.cut(value, dim, 0, shape[dim - rank - 2])
         made.append(b.reshape(value, shape))
     return made
+
+
+def _dilated_maxima(
+    b: AtenBuilder, x: Value, kernels: Sequence[int], strides: Sequence[int],
+    pads: Sequence[int], dilations: Sequence[int],
+) -> Any:  # fmt: skip
+    """The maxima of windows that are laid side by side, and their places in the image.
+
+    What a window has in the padding is replaced by its first or last element in the image, which
+    changes neither the maximum nor its place.
+    """
+    rank, grid = len(kernels), b.const(0, dt.int64)
+    lengths = x.shape[2:]
+    moves = zip(lengths, kernels, strides, pads, dilations, strict=True)
+    for d, (length, k, s, p, step) in enumerate(moves):
+        starts = np.arange(b.shape[d - rank])[:, None] * s - p
+        number = np.clip(np.arange(k), -(starts // step), (length - 1 - starts) // step)
+        places = starts + number * step
+        if (number < 0).any() or (number >= k).any() or (places < 0).any():
+            return NotImplemented  # a window lies in the padding
+        along = b.integers(places.reshape(-1).tolist())
+        x = b.index_select(x, along, axis=2 + d)
+        below = along * math.prod(lengths[d + 1 :])
+        grid = b.add(grid, b.reshape(below, (-1, *[1] * (rank - 1 - d))))
+    out, at = b(f"pd_op.max_pool{rank}d_with_index", x, kernel_size=kernels, strides=kernels,
+                paddings=(0,) * rank)  # fmt: skip
+    found = b.index_select(b.reshape(grid, (-1,)), b.reshape(at, (-1,)), axis=0)
+    return [b.reshape(v, shape) for v, shape in zip((out, found), b.shapes, strict=True)]
 
 
 def _means(

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from pirkit.dialect.build import Value
+from pirkit.dialect.operation import PirOp
 from pirkit.runtime import dtype as dt
 from pirkit.torch.aten.indexing import flat_places, indexed_dims
 from pirkit.torch.aten_builder import AtenBuilder
@@ -78,8 +79,8 @@ def _written(
 ) -> Any:
     """Combine ``source`` with ``x`` at places along a dimension.
 
-    ``how`` is assign, add, mean, amax or amin; ``self_too`` says whether old elements count. Where
-    the index does not cover the other dimensions, all are flattened into one.
+    ``how`` is assign, add, mean, mul, amax or amin; ``self_too`` says whether old elements count.
+    Where the index does not cover the other dimensions, all are flattened into one.
     """
     shape = x.shape
     if not x.rank or not index.rank:
@@ -87,6 +88,15 @@ def _written(
     dim %= x.rank
     for other in range(x.rank):
         source = b.cut(source, other, 0, index.shape[other])
+    rows = _of_rows(b, x, dim, index) if how in ("add", "mean") else None
+    if rows is not None:
+        places = rows  # `index_add` counts negative places from the end itself
+        if rows.rank > 1:
+            counts = [rows if d == dim else _counted(b, rows, d) for d in range(rows.rank)]
+            places = b.reshape(flat_places(b, counts, x.shape[: rows.rank]), (-1,))
+        row = math.prod(x.shape[rows.rank :])
+        x, source = (b.reshape(v, (-1, row)) for v in (x, b.cast(source, x.dtype)))
+        return b.reshape(_summed_rows(b, x, places, source, how, self_too), shape)
     if any(x.shape[d] != index.shape[d] for d in range(x.rank) if d != dim):
         counts = [index if d == dim else _counted(b, index, d) for d in range(x.rank)]
         places = flat_places(b, counts, x.shape)
@@ -96,9 +106,48 @@ def _written(
         found = _assigned(b, x, index, b.cast(source, x.dtype), dim)
     elif how in _NEUTRAL:
         found = _extreme(b, x, dim, index, source, how, self_too)
+    elif how == "mul":
+        found = _product(b, x, dim, index, b.cast(source, x.dtype), self_too)
     else:
         found = _summed(b, x, dim, index, b.cast(source, x.dtype), how, self_too)
     return b.reshape(found, shape)
+
+
+def _of_rows(b: AtenBuilder, x: Value, dim: int, index: Value) -> Value | None:
+    """An index without the last dimensions, if it is one of whole rows: there it is expanded, so
+    it is the same for each element of a row, and as long as ``x``. None for others.
+    """
+    owner = index.ssa.owner
+    if not isinstance(owner, PirOp) or owner.name != "pd_op.expand":
+        return None
+    held, first = b.wrap(owner.operands[0]), x.rank
+    while (first > dim + 1 and held.rank == x.rank and held.shape[first - 1] == 1
+           and index.shape[first - 1] == x.shape[first - 1]):  # fmt: skip
+        first -= 1
+    if math.prod(x.shape[first:]) < _ROW:
+        return None
+    return b.expand(b.reshape(held, held.shape[:first]), index.shape[:first])
+
+
+_ROW: Final = 8
+"""Elements of a row from which it is added in vectors."""
+
+
+def _summed_rows(
+    b: AtenBuilder, x: Value, index: Value, source: Value, how: str, self_too: bool
+) -> Value:
+    """`_summed` of rows: ``x [K, C]`` with ``source [P, C]`` at the rows ``index [P]``."""
+    wide = x.dtype if x.dtype.itemsize > 2 else dt.float32
+    zeros, ones = b.const(0, wide, x.shape[:1]), b.const(1, wide, index.shape)
+    met = b.reshape(b.index_add(zeros, index, ones, axis=0), (-1, 1))
+    if not self_too:
+        x = b.where(b.greater_than(met, b.const(0, wide)), b.const(0, x.dtype), x)
+    total = b.index_add(x, index, source, axis=0)
+    if how == "add":
+        return total
+    one = b.const(1, wide)
+    count = b.add(met, one) if self_too else b.maximum(met, one)
+    return b.divide(total, b.cast(count, x.dtype))
 
 
 _NEUTRAL: Final = {"amax": -math.inf, "amin": math.inf}
@@ -192,6 +241,34 @@ def _extreme(
                     (b.where(is_kept, share, zero), b.where(is_best, theirs, zero)))  # fmt: skip
 
 
+def _product(
+    b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, self_too: bool
+) -> Value:
+    """The product at each place; the cotangent of a factor is times the product of the others.
+
+    That product is the whole one over the factor. For the only zero of a place it is the product
+    without it, and of several zeros each gets zero.
+    """
+    zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
+
+    def put(into: Value, value: Value, reduce: str) -> Value:
+        return b.put_along_axis(into, index, value, axis=dim, reduce=reduce)
+
+    start = x if self_too else put(x, one, "assign")
+    found = put(start, source, "mul")
+    if not x.dtype.is_float:
+        return found
+    is_zero = b.equal(source, zero)
+    filled = b.where(is_zero, one, source)
+    zeros = put(b.zeros_like(x), b.cast(is_zero, x.dtype), "add")
+    without = b.where(b.equal(zeros, one), put(start, filled, "mul"), found)
+    whole = b.where(is_zero, *(b.take_along_axis(v, index, axis=dim) for v in (without, found)))
+    seed = b("pd_op.assign", b.zeros_like(found))
+    mine = seed * put(b.ones_like(x), source, "mul") if self_too else put(seed, zero, "assign")
+    theirs = b.take_along_axis(seed, index, axis=dim) * whole / filled
+    return b.custom(found, (x, source), seed, (mine, theirs))
+
+
 @rule("scatter.src", "scatter.value")
 def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Any) -> Any:
     if not isinstance(source, Value) or source.rank < index.rank:
@@ -204,15 +281,18 @@ def _(b: AtenBuilder, x: Value, dim: int, index: Value, source: Value) -> Any:
     return _written(b, x, dim, index, source, "add")
 
 
+_WAYS: Final = {"sum": "add", "prod": "mul"}
+"""How torch's reductions are called here, where the names differ."""
+
+
 @rule("scatter_reduce.two")
 def _(
     b: AtenBuilder, x: Value, dim: int, index: Value, source: Value, reduce: str,
     include_self: bool = True,
 ) -> Any:  # fmt: skip
-    how = {"sum": "add", "mean": "mean", "amax": "amax", "amin": "amin"}.get(reduce)
-    if how is None or not (x.dtype.is_float or (how != "mean" and x.dtype in _INTEGERS)):
+    if not (x.dtype.is_float or (reduce != "mean" and x.dtype in _INTEGERS)):
         return NotImplemented
-    return _written(b, x, dim, index, source, how, include_self)
+    return _written(b, x, dim, index, source, _WAYS.get(reduce, reduce), include_self)
 
 
 @rule("index_reduce")
@@ -221,11 +301,43 @@ def _(
     include_self: bool = True,
 ) -> Any:  # fmt: skip
     """As `scatter_reduce`, with whole rows at each place."""
-    if not x.rank or reduce == "prod" or not x.dtype.is_float:
+    if not x.rank or not x.dtype.is_float:
         return NotImplemented
     dim %= x.rank
-    rows = b.reshape(index, [-1 if d == dim else 1 for d in range(x.rank)])
-    return _written(b, x, dim, b.expand(rows, source.shape), source, reduce, include_self)
+    rows = b.expand(b.reshape(index, [-1 if d == dim else 1 for d in range(x.rank)]), source.shape)
+    return _written(b, x, dim, rows, source, _WAYS.get(reduce, reduce), include_self)
+
+
+@rule("segment_reduce")
+def _(
+    b: AtenBuilder, x: Value, reduce: str, *, lengths: Value | None = None,
+    indices: Value | None = None, offsets: Value | None = None, axis: int = 0,
+    unsafe: bool = False, initial: float | None = None,
+) -> Any:  # fmt: skip
+    """Sums, means, products or extremes of consecutive rows.
+
+    The number of a row is how many edges of segments are at or before it. Rows before the first
+    edge and behind the last go to places that are cut off.
+    """
+    given = offsets if lengths is None else lengths
+    if given is None or given.rank != 1 or axis or not x.dtype.is_float or not x.shape[0]:
+        return NotImplemented
+    edges = b.cast(given, dt.int64)
+    if lengths is not None:
+        edges = b.concat([b.const(0, dt.int64, (1,)), b.cumsum(edges, axis=0)], axis=0)
+    count, rest = b.shape[0], [1] * (x.rank - 1)
+    row = b.arange(start=0, end=x.shape[0], step=1, dtype=dt.int64)
+    number = b.reshape(b.searchsorted(edges, row, right=True), (-1, *rest))
+    how = {"mean": "sum", "max": "amax", "min": "amin"}.get(reduce, reduce)
+    neutral = {"sum": 0.0, "prod": 1.0, **_NEUTRAL}[how] if initial is None else initial
+    start = b.const(neutral, x.dtype, (count + 2, *x.shape[1:]))
+    found = _written(b, start, 0, b.expand(number, x.shape), x, _WAYS.get(how, how))
+    found = b.cut(found, 0, 1, count + 1)
+    if reduce != "mean":
+        return found
+    size = b.subtract(b.cut(edges, 0, 1, count + 1), b.cut(edges, 0, 0, count))
+    size = size if initial is None else b.maximum(size, b.const(1, dt.int64))
+    return b.divide(found, b.cast(b.reshape(size, (-1, *rest)), x.dtype))
 
 
 @rule("index_add")

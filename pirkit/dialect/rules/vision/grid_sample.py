@@ -13,6 +13,8 @@ from pirkit.dialect.rules.movement.movement import OUTSIDE, part, refused
 from pirkit.dialect.rules.movement.size_ops import Size, as_list, in_shape, product, sizes_of
 from pirkit.dialect.windows import slides
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.dtype import DType
+from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.meta import UNKNOWN
 
 
@@ -30,20 +32,26 @@ def read_between(
     places: Sequence[Value],
     lengths: Sequence[Size],
     weight: Value | None = None,
+    nearest: bool = False,
 ) -> Value:
-    """Multilinear interpolation, with zeros around.
+    """Multilinear interpolation, with zeros around, or the elements at whole positions.
 
     ``rows [K, C]`` are the elements of all images. ``places`` has an array of positions ``[P]`` for
     each spatial dimension, ``first [P]`` the row at which the image of each position begins.
     Returns ``[P, C]``, times ``weight [P]``.
     """
     total: Value | None = None
-    sides = [_neighbours(b, p, length) for p, length in zip(places, lengths, strict=True)]
+    counts = dt.int64 if first is None else first.dtype
+    sides = [
+        _neighbours(b, p, length, counts)[: 1 if nearest else 2]
+        for p, length in zip(places, lengths, strict=True)
+    ]
     for corner in combinations(*sides):
         share, index = weight, None
         for (portion, at), length in zip(corner, lengths, strict=True):
             share = portion if share is None else share * portion
-            index = at if index is None else index * as_list(b, length) + at
+            size = length if isinstance(length, int) else as_list(b, length)
+            index = at if index is None else index * size + at
         assert index is not None
         assert share is not None
         found = b.gather(rows, index if first is None else index + first, axis=0)
@@ -53,7 +61,7 @@ def read_between(
     return total
 
 
-def _neighbours(b: Builder, place: Value, length: Size) -> list[tuple[Value, Value]]:
+def _neighbours(b: Builder, place: Value, length: Size, counts: DType) -> list[tuple[Value, Value]]:
     """The two elements around positions along one dimension: their shares, and which they are.
 
     All corners read these values, so that a sweep over them finds each condition once.
@@ -64,7 +72,7 @@ def _neighbours(b: Builder, place: Value, length: Size) -> list[tuple[Value, Val
     for at, share in ((low, 1.0 - away), (low + 1.0, away)):
         inside = b.logical_and(at >= 0.0, at <= last)
         part = b.where(inside, share, 0.0)
-        found.append((part, b.cast(b.where(inside, at, 0.0), dt.int64)))
+        found.append((part, b.cast(b.where(inside, at, 0.0), counts)))
     return found
 
 
@@ -97,9 +105,14 @@ def _(c: OpCall) -> Value:
     if c.mode == "nearest":
         places = [b.round(p) for p in places]
     points = _all(b, shape[1:-1])
-    image = b.floor_divide(_arange(b, product(b, sizes[0], points)), as_list(b, points))
-    first = image * as_list(b, _all(b, lengths))
-    found = read_between(b, _rows(b, x, sizes), first, places, lengths)
+    size = _all(b, lengths)
+    image = in_shape(b, _arange(b, sizes[0]) * as_list(b, size), [sizes[0], 1])
+    first = _broadcast(b, image, [sizes[0], points])
+    rows = product(b, sizes[0], size)
+    if isinstance(rows, int) and rows <= np.iinfo(np.int32).max:  # as many in a vector as floats
+        first = b.cast(first, dt.int32)
+    nearest = c.mode == "nearest"
+    found = read_between(b, _rows(b, x, sizes), first, places, lengths, nearest=nearest)
     found = in_shape(b, found, [*shape[:-1], sizes[1]])
     back = b.transpose(found, perm=(0, n + 1, *range(1, n + 1)))
     return b.cast(back, c.x.dtype)
