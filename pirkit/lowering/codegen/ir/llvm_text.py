@@ -15,8 +15,8 @@ from msgspec import Struct
 from pirkit.lowering.codegen.ir.constant_folding import constant_of, fold_constant, trip_count
 from pirkit.runtime.native.object_compiler import SIMPLIFY
 
-_BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32,
-                "double": 64, "ptr": 64}  # fmt: skip
+_BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "bfloat": 16,
+                "float": 32, "double": 64, "ptr": 64}  # fmt: skip
 _EFFECTS: Final = ("load", "call", "phi", "alloca")
 """Instructions that read or reserve memory, or do more: the same text may give another result."""
 _EXTREMA: Final = {"smin": min, "umin": min, "smax": max, "umax": max}
