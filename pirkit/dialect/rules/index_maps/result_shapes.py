@@ -174,8 +174,8 @@ def _strided_slice(call: MapCall, sizes: Sizes) -> Shapes:
 
 @result_shapes("pd_op.diagonal")
 def _diagonal(call: MapCall, sizes: Sizes) -> Shapes:
-    shape, offset = call.meta("x").shape, call.attrs["offset"]
-    first, second = (call.attrs[name] % len(shape) for name in ("axis1", "axis2"))
+    shape, offset = call.meta("x").shape, int(call.attrs["offset"])
+    first, second = (int(call.attrs[name]) % len(shape) for name in ("axis1", "axis2"))
     down, right = shape[first] + min(offset, 0), shape[second] - max(offset, 0)
     others = tuple([n for axis, n in enumerate(shape) if axis not in (first, second)])
     return [(*others, larger(smaller(down, right), 0))]

@@ -129,12 +129,13 @@ class Builder:
     """Appends instructions to one function of a module.
 
     ``scalef`` says that the CPU has AVX-512 `vscalef`, ``blocks`` how many blocks the function has,
-    0 if unknown.
+    0 if unknown, and ``gathers`` whether a gather takes less time than a load for each lane.
     """
 
-    def __init__(self, scalef: bool = False, blocks: int = 0) -> None:
+    def __init__(self, scalef: bool = False, blocks: int = 0, gathers: bool = True) -> None:
         self.scalef = scalef
         self.blocks = blocks
+        self.gathers = gathers
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}
         self.label = "entry"
