@@ -883,7 +883,7 @@ PLANTS: Final = {
         "whole_program/complex_kernels.py",
         "",
         complex_kernels,
-        "RULES",
+        "PART_RULES",
         exchanged,
         # too few operations to be split into parts
         lambda x, y: ops.imag(ops.add(*(ops.fft_r2c(v, **_SPECTRUM) for v in (x, y)))),
