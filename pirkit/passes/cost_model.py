@@ -151,6 +151,8 @@ def why_keep_composite(op: PirOp, parts: Sequence[PirOp], given: Iterable[SSAVal
     ``given`` are the values that replace the used results of the op. If the op has no library
     kernel, only a reference rule, a scatter among its parts may become a kernel by itself.
     """
+    if _is_view(op.name) and index_maps.get(op.definition) is not None:
+        return "it is a view, and its readers read at its indices"
     alone = not _is_in_library(op)
     calls = 0
     for part in _needed(parts, given):

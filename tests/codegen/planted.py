@@ -64,7 +64,7 @@ from pirkit.lowering.codegen.lower import scalar_ops, split_scatter
 from pirkit.lowering.codegen.math import division, primitives, vecmath
 from pirkit.lowering.codegen.matmul import (
     deferred_normalization,
-    few_rows,
+    dot_tile,
     fused_row_blocks,
     gemm,
     macrokernel,
@@ -898,7 +898,7 @@ PLANTS: Final = {
         "whole_program/complex_kernels.py",
         "",
         complex_kernels,
-        "RULES",
+        "PART_RULES",
         exchanged,
         # too few operations to be split into parts
         lambda x, y: ops.imag(ops.add(*(ops.fft_r2c(v, **_SPECTRUM) for v in (x, y)))),
@@ -948,12 +948,12 @@ PLANTS: Final = {
     "few columns": Plant(
         emitter("few_columns.py"),
         "pd_op.matmul",
-        few_rows,
+        dot_tile,
         "_pair_sums",
         lambda old: lambda b, x, y: old(b, x, None if y is None else x),
         lambda x, y: ops.tanh(ops.matmul(ops.tanh(x), y)),
         ((4096, 1024), (1024, 4)),
-        (emitter("few_rows.py"),),
+        (emitter("dot_tile.py"),),
     ),
     "memory plan": Plant(
         "pirkit/runtime/kernels/numpy/",

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from pirkit.lowering.codegen.emit.compile import native_sequence
+from pirkit.lowering.codegen.emit.compile import compile_kernel, native_sequence
 from pirkit.lowering.codegen.emit.memory_access import Memory, load_near
 from pirkit.lowering.codegen.ir.llvm_text import PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loopnest import Kernel, Load, LoopPhase, Operand, Store
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.native.target import host
+from pirkit.runtime.native.function import NativeFunction
+from pirkit.runtime.native.target import Target, host
 from tests.codegen.guarded import Guarded, survives
 
 Array = np.ndarray[Any, Any]
@@ -68,6 +70,24 @@ def test_elements_at_places_near_and_far(bits: str, monkeypatch: pytest.MonkeyPa
     finally:
         monkeypatch.undo()
         host.cache_clear()
+
+
+@pytest.mark.parametrize("gathers", [True, False])
+def test_a_load_for_each_lane_in_place_of_a_gather(
+    gathers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At places that data say, and at one distance."""
+    monkeypatch.setattr(Target, "gathers", property(lambda _: gathers))
+    for dtype, places in TYPES:
+        far, x = lookup(dtype, places, 400, 43), np.arange(400).astype(dtype.np)
+        step = replace(far.operands[0], outer=(9 * dtype.itemsize,))
+        body = LoopPhase((Load("v", 0), Store(2, "v")))
+        strided = replace(far, operands=(step, *far.operands[1:]), loop_phases=(body,))
+        for kernel, table in ((far, np.arange(43) * 37 % 400), (strided, np.arange(43) * 9)):
+            made = np.zeros(43, dtype.np)
+            code = compile_kernel(kernel, host())
+            NativeFunction(code).bind([x, table.astype(places.np), made])()
+            np.testing.assert_array_equal(made, x[table])
 
 
 @pytest.mark.parametrize(

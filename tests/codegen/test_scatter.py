@@ -88,13 +88,25 @@ def test_rows_land_whole(dtype: DType) -> None:
     assert check(*landing(rows(dtype)))
 
 
+@pytest.mark.parametrize("dtype", [dt.float32, dt.bfloat16], ids=repr)
+def test_updates_that_are_an_input_are_read_in_place(dtype: DType) -> None:
+    """Those of a type that is combined in another one are converted first."""
+    kernel, inputs = landing(put("add", dtype))
+    nests = nests_of(kernel)
+    assert not isinstance(nests, str)
+    (nest,) = filter(scatters, nests)
+    assert (nest.arrays[2] < len(kernel.inputs)) == (dtype is dt.float32)
+    assert check(kernel, inputs)
+
+
 @pytest.mark.parametrize("row", [1, 3, 19])
 @pytest.mark.parametrize("how", WAYS)
 def test_each_stage_of_the_schedule(how: str, row: int) -> None:
     """After each rewrite the loops combine in order, and skip rows outside of the result."""
     rng = np.random.default_rng(row)
-    kernel = scatter_nest(how, dt.float32, 5 * row, 12, row)
-    places = (rng.integers(-1, 6, 12) * row).astype(np.int64)
+    kind = dt.int32 if row == 3 else dt.int64
+    kernel = scatter_nest(how, dt.float32, 5 * row, 12, row, kind)
+    places = (rng.integers(-1, 6, 12) * row).astype(kind.np)
     updates = rng.uniform(0.5, 1.5, (12, row)).astype(np.float32)
     want: list[Array] = [np.ones(5 * row, np.float32), places, updates]
     run_nest(ArrayNest(kernel, (0, 1, 2)), want)

@@ -230,6 +230,32 @@ def test_powers() -> None:
         assert worst(apply("elementwise_pow", dt.float32, x, y), want, dt.float32) <= 0.6
 
 
+def test_powers_of_float64() -> None:
+    """The vectors of AVX-512 have a formula of their own; near 1, near the ends of the range, and
+    where lanes are left to the C library.
+    """
+    rng = np.random.default_rng(0)
+    draw = rng.uniform
+    near = 1 + draw(-1, 1, 60000) * 2.0 ** -rng.integers(1, 45, 60000)
+    wide = 2.0 ** draw(-1000, 1000, 60000)
+    x = np.concatenate([near, wide, draw(0, 20, 60000), draw(-5, 5, 3000), [0.0] * 8, wide[:800]])
+    most = np.maximum(np.abs(np.log(near)), 1e-16)
+    y = np.concatenate([draw(-700, 700, 60000) / most, draw(-0.7, 0.7, 60000),
+                        draw(-9, 9, 60000), rng.integers(-9, 9, 3000), [0.0] * 8,
+                        draw(-3, 3, 800)])  # fmt: skip
+    edges = [0.0, -0.0, 1.0, -1.0, 2.0, -2.5, math.inf, -math.inf, math.nan, 5e-324, 1e308, 1e-308]
+    grid = np.array([(a, b) for a in edges for b in edges])
+    x, y = np.concatenate([x, grid[:, 0]]), np.concatenate([y, grid[:, 1]])
+    found = apply("elementwise_pow", dt.float64, x, y)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(np.power(x, y)))
+        if np.finfo(np.longdouble).nmant <= 52:
+            np.testing.assert_allclose(found, np.power(x, y), rtol=3e-16)
+            return
+        want = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
+        assert worst(found, want, dt.float64) <= 0.75
+
+
 @pytest.mark.parametrize("exponent", [k / 2 for k in range(-9, 10)])
 def test_powers_with_half_exponents_are_products_and_roots(exponent: float) -> None:
     x = sample()

@@ -58,6 +58,31 @@ def test_what_becomes_kernels_is_taken_apart() -> None:
     assert ops(SOFTMAX, "@default")["map_expr"] == 1
 
 
+@pytest.mark.parametrize("sizes", [(3, 4, 5), (3, 7, 5)])
+@pytest.mark.parametrize(("offset", "axes"), [(0, (1, 2)), (2, (0, 2)), (-1, (2, 1)), (1, (-2, 0))])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_diagonal_is_read_in_place(
+    sizes: tuple[int, ...], offset: int, axes: tuple[int, int], is_known: bool
+) -> None:
+    """The kernel that reads it has the diagonal's indices: nothing is copied before."""
+    x = -np.arange(np.prod(sizes), dtype=np.float32).reshape(sizes)
+    wanted = np.sqrt(-x.diagonal(offset, *axes))
+    whole = "x".join(str(n) if is_known else "?" for n in sizes)
+    part = "x".join(str(n) if is_known else "?" for n in wanted.shape)
+    text = program(
+        f"%d = pd_op.diagonal(%x) {{offset = {offset} : i32, axis1 = {axes[0]} : i32, "
+        f"axis2 = {axes[1]} : i32}} : (tensor<{whole}xf32>) -> tensor<{part}xf32>\n"
+        f"%a = pd_op.abs(%d) : (tensor<{part}xf32>) -> tensor<{part}xf32>\n"
+        f"%y = pd_op.sqrt(%a) : (tensor<{part}xf32>) -> tensor<{part}xf32>",
+        f'%x "x" : tensor<{whole}xf32>',
+        f"{part}xf32",
+    )
+    found = ops(text, "@default")
+    assert not {"diagonal", "slice", "gather"} & found.keys() or not is_known
+    y = compile(Program(parsed(text), {}, "test"))(x=x)["y"]
+    np.testing.assert_array_equal(y, wanted)
+
+
 def test_what_a_library_computes_either_way_is_taken_apart() -> None:
     found = ops(SQUARE, APART)
     assert (found["bmm"], found["matmul"]) == (0, 1)

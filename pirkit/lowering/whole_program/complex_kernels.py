@@ -1,8 +1,10 @@
 """Elementwise operations on complex numbers in native programs: loops over their parts.
 
-An element is two numbers one after the other, so a complex operand of a call is two of the nest, of
-twice the stride. Quotients are computed by Smith's method and sizes by scaling, as in numpy: parts
-may be as large as the type allows.
+An element is two numbers one after the other. Most nests with complex results have an axis of both
+parts, which is the last one, so that vectors of the result are contiguous: an operand is read part
+by part, with its parts exchanged, or one part for both. In other nests a complex operand of a call
+is two of the nest, of twice the stride. Quotients are computed by Smith's method and sizes by
+scaling, as in numpy: parts may be as large as the type allows.
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ class ComplexNest(Struct, frozen=True):
 
 def complex_nest_of(call: Call, meta: Callable[[int], TensorMeta]) -> ComplexNest | None:
     """The nest of an operation that reads or writes complex numbers; None for any other call."""
-    rule = RULES.get(call.kernel)
+    rule, part_rule = RULES.get(call.kernel), PART_RULES.get(call.kernel)
     slots = [s for s in (*call.inputs, *call.outputs) if isinstance(s, int)]
-    if rule is None or len(slots) < len(call.inputs) + len(call.outputs):
+    if (rule is None and part_rule is None) or len(slots) < len(call.inputs) + len(call.outputs):
         return None
     metas = [meta(s) for s in slots]
     out = metas[-1]
@@ -50,6 +52,13 @@ def complex_nest_of(call: Call, meta: Callable[[int], TensorMeta]) -> ComplexNes
     # Operands of one shape need no broadcast: a flat loop fills its vectors best.
     same = all(m.shape == out.shape for m in metas)
     shape = (out.numel,) if same else out.shape
+    if part_rule is not None and out.dtype.is_complex:
+        made = _PartWriter(of, shape)
+        views = [_Parts(made, s, m, (m.numel,) if same else m.shape)
+                 for s, m in zip(slots[:-1], metas[:-1], strict=True)]  # fmt: skip
+        return made.nest(part_rule(made, *views), slots[-1], out)
+    if rule is None:
+        return None
     w = _Writer(of)
     given = [w.load(m, (m.numel,) if same else m.shape, shape) for m in metas[:-1]]
     w.store(out, shape, rule(w, *given))
@@ -76,11 +85,7 @@ class _Writer:
     def add_operands(self, meta: TensorMeta, own: tuple[int, ...], shape: tuple[int, ...]) -> range:
         """The operands of the nest that are the parts of one of the call."""
         nbytes, first = meta.numel * meta.dtype.itemsize, len(self.operands)
-        padded = (1,) * (len(shape) - len(own)) + own
-        strides = tuple([
-            0 if n == 1 else prod(padded[k + 1 :]) * meta.dtype.itemsize
-            for k, n in enumerate(padded)
-        ])  # fmt: skip
+        strides = _strides(meta, own, shape)
         part = REAL_OF.get(meta.dtype, meta.dtype)
         for k in range(1 + meta.dtype.is_complex):
             self.operands.append(Operand(part, strides, (), nbytes, k * part.itemsize))
@@ -101,23 +106,6 @@ class _Writer:
 
     def imag(self, x: Parts) -> Parts:
         return x[1], x[0]
-
-    def conj(self, x: Parts) -> Parts:
-        return x[0], self("negative", x[1])
-
-    def complex(self, x: Parts, y: Parts) -> Parts:
-        return x[0], y[0]
-
-    def sum(self, x: Parts, y: Parts) -> Parts:
-        return self("add", x[0], y[0]), self("add", x[1], y[1])
-
-    def difference(self, x: Parts, y: Parts) -> Parts:
-        return self("subtract", x[0], y[0]), self("subtract", x[1], y[1])
-
-    def product(self, x: Parts, y: Parts) -> Parts:
-        (a, b), (c, d) = x, y
-        real = self("subtract", self("multiply", a, c), self("multiply", b, d))
-        return real, self("add", self("multiply", a, d), self("multiply", b, c))
 
     def quotient(self, x: Parts, y: Parts) -> Parts:
         """Smith's method, which does not overflow where the result does not.
@@ -156,6 +144,103 @@ class _Writer:
         return found, zero
 
 
+class _PartWriter:
+    """Writes the statements for one part; the last axis of the nest is that of both."""
+
+    def __init__(self, of: DType, shape: tuple[int, ...]) -> None:
+        self.of, self.shape = of, shape
+        self.operands: list[Operand] = []
+        self.slots: list[int] = []
+        self.builder = StatementBuilder(count(1), _nothing_asserted)
+
+    def __call__(self, primitive: str, *args: str) -> str:
+        return self.builder.compute(primitive, args, self.of)
+
+    def chosen(self, real: str, imaginary: str) -> str:
+        """One number for the real part and another one for the imaginary one."""
+        part = self.builder.index(len(self.shape), dt.int32)
+        zero = self.builder.constant(0, dt.int32)
+        return self("where", self.builder.compute("equal", (part, zero), dt.bool_), real, imaginary)
+
+    def operand(
+        self, slot: int, meta: TensorMeta, own: tuple[int, ...], along: int, offset: int
+    ) -> int:  # fmt: skip
+        """An operand that moves ``along`` numbers from the real part to the imaginary one."""
+        kind, nbytes = REAL_OF.get(meta.dtype, meta.dtype), meta.numel * meta.dtype.itemsize
+        strides = (*_strides(meta, own, self.shape), along * kind.itemsize)
+        self.operands.append(Operand(kind, strides, (), nbytes, offset * kind.itemsize))
+        self.slots.append(slot)
+        return len(self.operands) - 1
+
+    def nest(self, value: str, slot: int, out: TensorMeta) -> ComplexNest:
+        store = Store(self.operand(slot, out, self.shape, 1, 0), value)
+        body = LoopPhase((*self.builder.statements, store))
+        kernel = Kernel((*self.shape, 2), (), tuple(self.operands), (body,))
+        return ComplexNest(kernel, tuple(self.slots))
+
+    def sum(self, x: _Parts, y: _Parts) -> str:
+        return self("add", x.part, y.part)
+
+    def difference(self, x: _Parts, y: _Parts) -> str:
+        return self("subtract", x.part, y.part)
+
+    def product(self, x: _Parts, y: _Parts) -> str:
+        """(a + bi) (c + di) is (a c - b d) + (a d + b c) i."""
+        crossed = self("multiply", x.imaginary, y.other)
+        signed = self.chosen(self("negative", crossed), crossed)
+        return self("add", self("multiply", x.real, y.part), signed)
+
+    def conj(self, x: _Parts) -> str:
+        return self.chosen(x.part, self("negative", x.part))
+
+    def complex(self, x: _Parts, y: _Parts) -> str:
+        return self.chosen(x.real, y.real)
+
+    def same(self, x: _Parts) -> str:
+        return x.part
+
+
+class _Parts:
+    """The parts of an operand, as names; those of a real one are its number and 0."""
+
+    def __init__(
+        self, w: _PartWriter, slot: int, meta: TensorMeta, own: tuple[int, ...]
+    ) -> None:  # fmt: skip
+        self.w, self.place, self.is_complex = w, (slot, meta, own), meta.dtype.is_complex
+        self.kind = REAL_OF.get(meta.dtype, meta.dtype)
+
+    def _read(self, along: int, offset: int) -> str:
+        found = self.w.builder.load(self.w.operand(*self.place, along, offset))
+        return self.w.builder.cast(found, self.kind, self.w.of)
+
+    @property
+    def zero(self) -> str:
+        return self.w.builder.constant(0, self.w.of)
+
+    @property
+    def part(self) -> str:
+        return self._read(1, 0) if self.is_complex else self.w.chosen(self.real, self.zero)
+
+    @property
+    def other(self) -> str:
+        return self._read(-1, 1) if self.is_complex else self.w.chosen(self.zero, self.real)
+
+    @property
+    def real(self) -> str:
+        return self._read(0, 0)
+
+    @property
+    def imaginary(self) -> str:
+        return self._read(0, 1) if self.is_complex else self.zero
+
+
+def _strides(meta: TensorMeta, own: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The distances of elements along the axes of a shape; 0 along those that repeat them."""
+    padded = (1,) * (len(shape) - len(own)) + own
+    size = meta.dtype.itemsize
+    return tuple([0 if n == 1 else prod(padded[k + 1 :]) * size for k, n in enumerate(padded)])
+
+
 def _nothing_asserted(_: DataAssertion) -> int:
     raise InternalError("complex arithmetic asserts nothing")
 
@@ -163,13 +248,18 @@ def _nothing_asserted(_: DataAssertion) -> int:
 RULES: Final[Mapping[str, Callable[..., Parts]]] = {
     "pd_op.real": _Writer.real,
     "pd_op.imag": _Writer.imag,
-    "pd_op.conj": _Writer.conj,
-    "pd_op.complex": _Writer.complex,
     "pd_op.cast": _Writer.real,
     "pd_op.abs": _Writer.size,
-    "pd_op.add": _Writer.sum,
-    "pd_op.subtract": _Writer.difference,
-    "pd_op.multiply": _Writer.product,
     "pd_op.divide": _Writer.quotient,
 }
 """Op -> the parts of its result, from those of its operands."""
+
+PART_RULES: Final[Mapping[str, Callable[..., str]]] = {
+    "pd_op.conj": _PartWriter.conj,
+    "pd_op.complex": _PartWriter.complex,
+    "pd_op.cast": _PartWriter.same,
+    "pd_op.add": _PartWriter.sum,
+    "pd_op.subtract": _PartWriter.difference,
+    "pd_op.multiply": _PartWriter.product,
+}
+"""Op -> one part of its result, where that is complex."""

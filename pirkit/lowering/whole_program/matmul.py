@@ -32,9 +32,12 @@ from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import host
 
+_BLOCKED: Final = (dt.float32, dt.float64, dt.bfloat16)
 MAX_NEST_SIZE: Final = 1 << 18
 """Multiply-adds of a matmul up to which a loop nest is as fast as the blocked GEMM."""
 MAX_TAILED_SIZE: Final = 1 << 16
+MAX_PAIRED_SIZE: Final = 1 << 12
+"""The same in bfloat16, which a nest widens (32x32x32 by a transposed one: 4.3 us, GEMM 1.0)."""
 MIN_TAILED_DEPTH: Final = 16
 """The same where the columns are no whole vectors, from so many terms on: a nest masks the last
 vector of each row at each term (256x20x20: 6.1 us, GEMM 4.4; with 8 lanes 6.8 and 5.0)."""
@@ -56,7 +59,7 @@ def matmul_of(
     on the left and a column on the right.
 
     Raises NotNativeError for operands without axes, empty ones, types other than floats, and
-    large matmuls of types other than float32 and float64.
+    large matmuls in float16.
     """
     (a, b, c), transposed = _as_matrices(a, b, c, transposed)
     if a.rank < 2 or b.rank < 2 or not c.dtype.is_float:
@@ -80,11 +83,13 @@ def matmul_of(
     reused = depth >= MIN_DOT_DEPTH and rows * columns >= depth
     is_tailed = depth >= MIN_TAILED_DEPTH and columns * c.dtype.itemsize * 8 % host().vector_bits
     most = MAX_TAILED_SIZE if is_tailed else MAX_NEST_SIZE
+    if c.dtype is dt.bfloat16:
+        most = MAX_PAIRED_SIZE
     gemm = Gemm(batch, rows, columns, depth, c.dtype, *ab, result)
     if (
         (rows * columns * depth > most or (reused and (is_dot or columns < NARROW)))
         and (min(rows, columns) >= MAX_THIN_EXTENT or _is_thin_gemm(gemm))
-        and c.dtype in (dt.float32, dt.float64)
+        and c.dtype in _BLOCKED
     ):
         return gemm
     if rows * columns * depth > MAX_NEST_SIZE and min(rows, columns) >= MAX_THIN_EXTENT:
@@ -96,7 +101,9 @@ def matmul_of(
 
 def is_blocked(p: Gemm) -> bool:
     """Whether a matmul has the blocked loops, whose tiles add summands."""
-    return not (has_few_rows(p) or has_few_columns(p, host()))
+    # A sum in bfloat16 is rounded before something is added.
+    few = has_few_rows(p) or has_few_columns(p, host())
+    return p.dtype is not dt.bfloat16 and not few
 
 
 def _is_thin_gemm(p: Gemm) -> bool:

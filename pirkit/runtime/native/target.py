@@ -33,6 +33,13 @@ class Target(Struct, frozen=True):
     def x86(self) -> bool:
         return self.triple.startswith("x86_64")
 
+    @property
+    def gathers(self) -> bool:
+        """Whether a gather takes less time than a load for each lane: not on AMD's Zen, whose
+        gathers are microcode (Zen 4, 262,144 random elements of rows: 0.30 and 0.19 ms).
+        """
+        return not self.cpu.startswith("znver")
+
     def has(self, feature: str) -> bool:
         return f"+{feature}" in self.features.split(",")
 

@@ -108,6 +108,18 @@ def _strided_slice(call: MapCall) -> Load | Opaque:
     return call.load("x", tuple(index))
 
 
+@index_maps("pd_op.diagonal")
+def _diagonal(call: MapCall) -> Load:
+    rank, offset = len(call.meta("x").shape), call.attrs["offset"]
+    first, second = call.attrs["axis1"] % rank, call.attrs["axis2"] % rank
+    *others, here = call.here()
+    index, rest = list[Expr](), iter(others)
+    for axis in range(rank):
+        moved = {first: max(-offset, 0), second: max(offset, 0)}.get(axis)
+        index.append(next(rest) if moved is None else here + moved)
+    return call.load("x", tuple(index))
+
+
 @index_maps("pd_op.pad")
 def _pad(call: MapCall) -> Load | Choose | Fill:
     shape, index = call.meta("x").shape, list(call.here())

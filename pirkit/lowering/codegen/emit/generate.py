@@ -38,7 +38,7 @@ class Generated(Struct, frozen=True):
 def generate(kernel: Kernel, target: Target) -> Generated:
     """The code of a kernel. Raises InternalError for a nest that is not well formed."""
     plan = schedule(with_composite_functions(kernel, target), target)
-    b = Builder(target.x86 and target.has("avx512f"), plan.blocks)
+    b = Builder(target.x86 and target.has("avx512f"), plan.blocks, target.gathers)
     streams = [k for k, o in enumerate(kernel.operands) if o.stream]
     line_aligned = _line_alignment(b, streams) if streams else None
     scratch = write_nest(b, scheduled(plan), line_aligned)

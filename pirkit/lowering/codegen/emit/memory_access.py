@@ -93,9 +93,22 @@ def load_at_offsets(
     lanes, size = offsets.type.lanes, dtype.itemsize
     if memory.step:
         offsets = b.op("add", offsets, _ramp(b, lanes, memory.step))
-    type_ = Type("ptr", lanes)
-    address = b.emit(type_, f"getelementptr i8, {memory.address}, {offsets}")
-    return widen(b, _masked_gather(b, Type(stored(dtype), lanes), address, size, mask), dtype)
+    type_ = Type(stored(dtype), lanes)
+    if mask is None and not b.gathers:
+        places = [b.at(memory.address, b.extract(offsets, lane)) for lane in range(lanes)]
+        return widen(b, _by_lanes(b, type_, places, size), dtype)
+    pointers = Type("ptr", lanes)
+    address = b.emit(pointers, f"getelementptr i8, {memory.address}, {offsets}")
+    return widen(b, _masked_gather(b, type_, address, size, mask), dtype)
+
+
+def _by_lanes(b: Builder, type_: Type, places: Sequence[Value], size: int) -> Value:
+    """A gather by a load for each lane."""
+    value, scalar = Value("poison", type_), Type(type_.elem)
+    for lane, place in enumerate(places):
+        item = b.load(scalar, place, size)
+        value = b.emit(type_, f"insertelement {value}, {item}, i64 {lane}")
+    return value
 
 
 def load_near(
@@ -253,6 +266,9 @@ def _addresses(b: Builder, memory: Memory, lanes: int) -> Value:
 
 def gather(b: Builder, type_: Type, memory: Memory, size: int, mask: Value | None) -> Value:
     """Load lanes at one distance from each other."""
+    if mask is None and not b.gathers and isinstance(memory.step, int):
+        places = [b.at(memory.address, lane * memory.step) for lane in range(type_.lanes)]
+        return _by_lanes(b, type_, places, size)
     return _masked_gather(b, type_, _addresses(b, memory, type_.lanes), size, mask)
 
 

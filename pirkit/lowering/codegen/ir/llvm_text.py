@@ -15,8 +15,8 @@ from msgspec import Struct
 from pirkit.lowering.codegen.ir.constant_folding import constant_of, fold_constant, trip_count
 from pirkit.runtime.native.object_compiler import SIMPLIFY
 
-_BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32,
-                "double": 64, "ptr": 64}  # fmt: skip
+_BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "bfloat": 16,
+                "float": 32, "double": 64, "ptr": 64}  # fmt: skip
 _EFFECTS: Final = ("load", "call", "phi", "alloca")
 """Instructions that read or reserve memory, or do more: the same text may give another result."""
 _EXTREMA: Final = {"smin": min, "umin": min, "smax": max, "umax": max}
@@ -129,12 +129,13 @@ class Builder:
     """Appends instructions to one function of a module.
 
     ``scalef`` says that the CPU has AVX-512 `vscalef`, ``blocks`` how many blocks the function has,
-    0 if unknown.
+    0 if unknown, and ``gathers`` whether a gather takes less time than a load for each lane.
     """
 
-    def __init__(self, scalef: bool = False, blocks: int = 0) -> None:
+    def __init__(self, scalef: bool = False, blocks: int = 0, gathers: bool = True) -> None:
         self.scalef = scalef
         self.blocks = blocks
+        self.gathers = gathers
         self.lines: list[str] = []
         self.declared: dict[str, str] = {}
         self.label = "entry"

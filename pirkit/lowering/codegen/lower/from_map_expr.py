@@ -37,11 +37,12 @@ def nests_of(kernel: MapExpr) -> tuple[ArrayNest, ...] | str:
         tiled = {frame.statements[0]: frame for frame in tiles_of(kernel)}
         while start < last:
             if start in split.scatters:
-                scatter, *made = split.scatters[start]
+                scatter = split.scatters[start]
                 # The operands of the scatter, then the scatter, then the rounding of its result.
-                nests += [StatementNestBuilder(split.kernel, (k,), None).nest() for k in made]
-                nests.append(ArrayNest(scatter, tuple([len(kernel.inputs) + k for k in made])))
-                if start not in made:
+                for k in scatter.made:
+                    nests.append(StatementNestBuilder(split.kernel, (k,), None).nest())
+                nests.append(ArrayNest(scatter.nest, scatter.arrays))
+                if start not in scatter.made:
                     nests.append(StatementNestBuilder(split.kernel, (start,), None).nest())
                 start += 1
                 continue

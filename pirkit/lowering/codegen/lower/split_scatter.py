@@ -36,21 +36,33 @@ _INTEGERS: Final = (dt.bool_, dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64)
 SCATTERED: Final = frozenset({dt.float16, dt.bfloat16, dt.float32, dt.float64, *_INTEGERS})
 """The element types of results; fp16 and bf16 are combined in float32 and rounded once."""
 
+_INT32: Final = 2**31 - 1
 _KINDS: Final[dict[str, ReduceKind | None]] = {
     "assign": None, "add": "sum", "mul": "prod", "amin": "min", "amax": "max",
 }  # fmt: skip
 
 
+class SplitScatter(Struct, frozen=True):
+    """A scatter as a nest, and the numbers of its arrays: inputs of the kernel, then its values.
+
+    ``made`` are the values that have to be computed before.
+    """
+
+    nest: Kernel
+    arrays: tuple[int, int, int]
+    made: tuple[int, ...]
+
+
 class SplitScatters(Struct, frozen=True):
     """A kernel without scatters, and the scatters into its values.
 
-    Each scatter comes with its operands: the values it combines into, indices and updates. They are
-    appended to the values of the kernel and count as outputs. A result of narrower type is computed
-    from its float32 copy afterwards.
+    The arrays of a scatter are what it combines into, indices and updates. They are appended to the
+    values of the kernel and count as outputs; updates that are an input as it is are read in place.
+    A result of narrower type is computed from its float32 copy afterwards.
     """
 
     kernel: MapExpr
-    scatters: Mapping[int, tuple[Kernel, int, int, int]]
+    scatters: Mapping[int, SplitScatter]
 
 
 def without_scatters(kernel: MapExpr) -> SplitScatters:
@@ -59,7 +71,7 @@ def without_scatters(kernel: MapExpr) -> SplitScatters:
     Raises NotLowerableError for complex elements.
     """
     statements, more = list(kernel.statements), list[Statement]()
-    scatters: dict[int, tuple[Kernel, int, int, int]] = {}
+    scatters: dict[int, SplitScatter] = {}
 
     def value(statement: Statement, shape: Sequence[int], dtype: DType, body: Node) -> int:
         more.append(_plain(statement, TensorMeta(tuple(shape), dtype), body))
@@ -88,10 +100,15 @@ def without_scatters(kernel: MapExpr) -> SplitScatters:
             whole_again = tree.Load(len(kernel.inputs) + first_nest, space(meta.shape))
             statements[k] = _plain(statement, meta, _as(whole_again, meta.dtype))
             body = _as(body, dtype)
-        places = value(statement, rows, dt.int64, Position(place, dt.int64))
-        elements = value(statement, extents, dtype, body)
-        nest = scatter_nest(statement.attrs["reduce"], dtype, meta.numel, prod(rows), row)
-        scatters[k] = (nest, first_nest, places, elements)
+        kind = dt.int32 if meta.numel <= _INT32 else dt.int64
+        made = [first_nest, value(statement, rows, kind, Position(place, kind))]
+        updates = _input_as_it_is(kernel, body, extents, dtype)
+        if updates is None:
+            made.append(value(statement, extents, dtype, body))
+            updates = len(kernel.inputs) + made[-1]
+        first, places = (len(kernel.inputs) + number for number in made[:2])
+        nest = scatter_nest(statement.attrs["reduce"], dtype, meta.numel, prod(rows), row, kind)
+        scatters[k] = SplitScatter(nest, (first, places, updates), tuple(made))
     if not scatters:
         return SplitScatters(kernel, scatters)
     last = range(len(statements), len(statements) + len(more))
@@ -101,16 +118,30 @@ def without_scatters(kernel: MapExpr) -> SplitScatters:
     )
 
 
-def scatter_nest(how: str, dtype: DType, size: int, count: int, row: int) -> Kernel:
+def _input_as_it_is(
+    kernel: MapExpr, body: Node, extents: Sequence[int], dtype: DType
+) -> int | None:  # fmt: skip
+    """The input whose elements a body reads in their order, all of them; None if there is none."""
+    if not isinstance(body, tree.Load) or body.source >= len(kernel.inputs):
+        return None
+    meta = kernel.inputs[body.source]
+    in_order = flat(body.index, meta.shape) == flat(space(extents), extents)
+    same = meta.numel == prod(extents) and meta.dtype is dtype
+    return body.source if same and in_order else None
+
+
+def scatter_nest(
+    how: str, dtype: DType, size: int, count: int, row: int, places: DType = dt.int64
+) -> Kernel:  # fmt: skip
     """``count`` rows of ``row`` elements that are combined into a result of ``size`` elements.
 
-    The operands are the result, the index of each row's first element (int64), and the updates.
+    The operands are the result, the index of each row's first element, and the updates.
     Rows outside of the result are skipped: the nest that computed the index has flagged them.
     """
     nbytes, kind = dtype.itemsize, combination(_KINDS[how], dtype)
     operands = (
         Operand(dtype, (), (0, nbytes), size * nbytes),
-        Operand(dt.int64, (), (8, 0), count * 8),
+        Operand(places, (), (places.itemsize, 0), count * places.itemsize),
         Operand(dtype, (), (row * nbytes, nbytes), count * row * nbytes),
     )
     # Without outer loops it is one block, so one thread combines the updates, in their order.

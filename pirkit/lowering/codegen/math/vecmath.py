@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pirkit.lowering.codegen.ir.llvm_text import I1, Builder, Type, Value, constant_value
-from pirkit.lowering.codegen.math import piecewise_poly
+from pirkit.lowering.codegen.math import double_power, piecewise_poly
 from pirkit.lowering.codegen.math.vecmath_tables import DOUBLE, SINGLE
 
 _LOG2E: Final = 1.4426950408889634
@@ -326,6 +326,8 @@ def rsqrt(b: Builder, x: Value) -> Value:
 
 def power(b: Builder, x: Value, y: Value) -> Value:
     """x**y as the C library defines it; float32 is computed in float64."""
+    if double_power.has_tables(b, x.type):
+        return _double_power(b, x, y)
     if x.type.elem == "double":
         return libm(b, "pow", x, y)
     exponent = constant_value(y)
@@ -348,6 +350,22 @@ def power(b: Builder, x: Value, y: Value) -> Value:
     p = b.select(b.op("and", b.compare("oeq", size, 1.0), endless), one, p)
     plain = b.op("or", b.compare("oeq", x, 1.0), b.compare("oeq", y, 0.0))
     return b.select(plain, one, p)
+
+
+def _double_power(b: Builder, x: Value, y: Value) -> Value:
+    """x**y of float64 within 0.75 ULP (sampled)."""
+    product, low, outside = double_power.exponent(b, x, y)
+    n, near, residual = _exp_parts(b, product)
+    low = b.add(residual, low)
+    r = b.add(near, low)
+    first = b.add(r, 1.0)
+    residual = b.add(b.sub(low, b.sub(r, near)), b.sub(r, b.sub(first, 1.0)))
+    found = scale(b, b.add(first, b.fma(b.mul(r, r), polynomial(b, "exp", r), residual)), n)
+
+    def exact() -> list[Value]:
+        return [b.select(outside, libm(b, "pow", x, y), found)]
+
+    return b.branch(any_lane(b, outside), exact, [found])[0]
 
 
 def _power_of_roots(b: Builder, x: Value, halves: int) -> Value:

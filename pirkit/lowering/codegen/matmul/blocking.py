@@ -53,13 +53,17 @@ def clear(b: Builder, vector: Type, address: Value, nbytes: int) -> None:
 
 
 def pack_square(
-    b: Builder, vector: Type, lines: Sequence[Value], mask: Value | None, dest: Value, pitch: int
+    b: Builder, vector: Type, lines: Sequence[Value], mask: Value | None, dest: Value, pitch: int,
+    as_type: Type | None = None,
 ) -> None:  # fmt: skip
     """Pack as many lines as a vector has lanes, transposed in registers.
 
-    Vector k of the result, ``pitch`` bytes after the one before, has element k of each line.
+    Vector k of the result, ``pitch`` bytes after the one before, has element k of each line, where
+    a line that is read is a vector of ``as_type``.
     """
     # A line is a vector; transposed, a vector holds one element of each line.
     vectors = [read_vector(b, vector, line, mask) for line in lines]
+    if as_type not in (None, vector):
+        vectors = [b.emit(as_type, f"bitcast {v} to {as_type}") for v in vectors]
     for k, value in enumerate(transposed(b, vectors)):
         write_vector(b, value, b.at(dest, k * pitch))

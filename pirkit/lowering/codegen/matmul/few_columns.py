@@ -23,10 +23,14 @@ from pirkit.lowering.codegen.ir.loop_ir import (
     rounded,
 )
 from pirkit.lowering.codegen.ir.loopnest import Load, Store
-from pirkit.lowering.codegen.matmul.few_rows import TILE_ROWS, DotTile
-from pirkit.lowering.codegen.matmul.macrokernel import TileShape
+from pirkit.lowering.codegen.matmul.bfloat16_pairs import has_pairs
+from pirkit.lowering.codegen.matmul.bfloat16_tile import PairDots
+from pirkit.lowering.codegen.matmul.dot_tile import DotTile
+from pirkit.lowering.codegen.matmul.few_rows import TILE_ROWS
+from pirkit.lowering.codegen.matmul.macrokernel import TileShape, vector_lanes
 from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, parallel_blocks
 from pirkit.lowering.codegen.matmul.register_tile import rows_that_fit
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.target import Target
 
 _MIN_COLUMNS: Final = 3
@@ -64,9 +68,10 @@ class FewColumns:
 
     def __init__(self, p: Gemm, target: Target, threads: int) -> None:
         self.p = p
-        lanes = target.vector_bits // (8 * p.dtype.itemsize)
+        lanes, paired = vector_lanes(p.dtype, target), p.dtype is dt.bfloat16
+        self.dots = PairDots if paired else DotTile
         rows = rows_that_fit(p.columns, TILE_ROWS, target)
-        self.shape = TileShape(p.dtype, lanes, rows, 1)
+        self.shape = TileShape(p.dtype, lanes, rows, 1, paired and has_pairs(target))
         least = _TASK_BYTES // (p.depth * p.dtype.itemsize)
         # Four tasks for each thread, so that one that is late costs at most a quarter of its share.
         most = -(-p.rows // (4 * threads)) if threads > 1 else p.rows
@@ -93,9 +98,8 @@ class FewColumns:
         # The rest has a tile of its own: its number of accumulators is part of the code.
         for extent, start, stop in ((step, 0, whole), (rest, whole, block)):
             strides = (p.a.strides[0], row, p.c.strides[0])
-            tile = DotTile(
-                self.shape, *strides, (extent, p.columns), p.depth % self.shape.lanes > 0, False
-            )
+            has_tail = p.depth % (self.shape.lanes * self.shape.terms) > 0
+            tile = self.dots(self.shape, *strides, (extent, p.columns), has_tail, False)
             call = Invoke(tile, (0, right, 2), (p.depth, Iteration("m0")))
             if extent:
                 body.append(Loop("m1", (rows,), start, stop, step, (call,)))

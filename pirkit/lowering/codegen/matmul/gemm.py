@@ -48,6 +48,8 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.lowering.codegen.ir.plain_loops import loops_of
 from pirkit.lowering.codegen.ir.routine import Routine
+from pirkit.lowering.codegen.matmul.bfloat16_pairs import wide_sums
+from pirkit.lowering.codegen.matmul.bfloat16_tile import NarrowRows, PairTile
 from pirkit.lowering.codegen.matmul.few_columns import FewColumns, has_few_columns
 from pirkit.lowering.codegen.matmul.few_rows import FewRows, has_few_rows
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile, TileShape, tile_shape_for
@@ -60,6 +62,7 @@ from pirkit.lowering.codegen.matmul.panel_routines import (
     UnpackPanel,
     prefetch_panel,
 )
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.machine_costs import BYTES_PER_NS
 from pirkit.runtime.native.function import NativeFunction
 from pirkit.runtime.native.target import Target, host
@@ -71,6 +74,10 @@ _PANEL_BYTES: Final = 18 << 10
 _WIDE_PANEL_BYTES: Final = 96 << 10
 """Bytes of a panel at most where registers have 256 bits or less: it stays in the L1 cache. A tile
 of 512 bits reads fewer bytes for each multiply-add, so that its panels may come from L2."""
+_PAIRED_DEPTH: Final = 1536
+"""Depth of a panel of bfloat16 at most."""
+_WIDE_ROWS: Final = 256
+"""Rows of a block of C whose sums are kept in scratch memory."""
 _MAX_COLUMNS: Final = 1024
 """Columns of B that are packed at a time."""
 _PACKING: Final = 10
@@ -100,6 +107,8 @@ def packs_a(p: Gemm, target: Target) -> bool:
     as it is: a tile uses whole cache lines of it at once.
     """
     row, column = p.a.strides
+    if p.dtype is dt.bfloat16:
+        return column != p.dtype.itemsize  # the terms of a pair lie side by side
     nbytes = p.rows * p.depth * p.dtype.itemsize
     return row == p.dtype.itemsize and column != row and nbytes > target.l2_bytes // 2
 
@@ -111,10 +120,16 @@ def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blockin
     most = _PANEL_BYTES if target.vector_bits < 512 else _WIDE_PANEL_BYTES
     deepest = min(MAX_DEPTH, most // shape.panel_bytes(shape.lanes) * shape.lanes)
     depth = -(-p.depth // -(-p.depth // deepest))
+    if shape.terms == 2:
+        # The same depths on all CPUs, and so the same bits.
+        depth = -(-p.depth // -(-p.depth // _PAIRED_DEPTH))
+        depth += depth % 2
     packs = packs_a(p, target)
     rows, columns = min(
         _candidates(p, shape, threads), key=lambda block: _estimated_time(p, *block, threads, packs)
     )
+    if shape.terms == 2 and depth < p.depth:
+        rows = _even_blocks(rows, _WIDE_ROWS, shape.rows)
     # The rows of A take half of the L2 cache; the panel and C share the rest.
     fitting = target.l2_bytes // 2 // (depth * p.dtype.itemsize)
     inner = _even_blocks(rows, max(fitting // shape.rows, 4) * shape.rows, shape.rows)
@@ -242,10 +257,13 @@ class _Blocks:
         self.packs = not p.panel or p.stored is not None
         # If B is row-major, the first tile (if it has all rows) packs while it multiplies.
         fewest = p.rows % cut.rows or cut.rows
-        in_place = not p.panel and p.b.strides[1] == p.dtype.itemsize
+        self.paired = shape.terms == 2
+        in_place = not p.panel and not self.paired and p.b.strides[1] == p.dtype.itemsize
         self.packing_tile = in_place and fewest >= shape.rows
         self.a, self.panels = 0, 1
         self.a_strides: Strides = p.a.strides
+        self.c, self.c_row = 2, p.c.strides[0]
+        self.wide = self.paired and cut.depth < p.depth
 
     def nest(self) -> Nest:
         p, shape, cut = self.p, self.shape, self.cut
@@ -259,15 +277,22 @@ class _Blocks:
             nest, self.panels = nest.with_buffer(panels)
         if cut.packs_a:
             # The loop over tiles steps by whole ones, so a row's share of a tile is a stride.
-            self.a_strides = size, shape.rows * size
+            self.a_strides = size * shape.terms, shape.rows * size
             strides, nbytes = (*[0] * rank, cut.depth * size, 0, 0), cut.inner * cut.depth * size
             tiles = Buffer(p.dtype, strides, nbytes, space="scratch", outside=outside)
             nest, self.a = nest.with_buffer(tiles)
+        if self.wide:
+            outside = tuple([*[f"i{k}" for k in range(rank)], "m0", "n0"])
+            nest, self.c = nest.with_buffer(wide_sums(rank, cut.rows, cut.columns, outside))
+            self.c_row = 4 * cut.columns
         # The first chunk is peeled, since it packs: no tile asks whether its panel is there.
         chunks = [self._chunk("m1", 0, cut.inner if self.packs else self.block_rows, self.packs)]
         if self.packs and cut.inner < cut.rows:
             chunks.append(self._chunk("m2", cut.inner, self.block_rows, packs=False))
         body: tuple[Node, ...] = (Loop("k0", (self.depth,), 0, p.depth, cut.depth, tuple(chunks)),)
+        if self.wide:
+            narrow = NarrowRows(shape, self.c_row, p.c.strides[0])
+            body += (Invoke(narrow, (self.c, 2), (self.block_rows, self.block_columns)),)
         blocks = [("m0", self.rows, p.rows, cut.rows), ("n0", self.columns, p.columns, cut.columns)]
         return replace(nest, body=parallel_blocks(p, blocks, body))
 
@@ -327,13 +352,17 @@ class _Blocks:
     ) -> tuple[Node, ...]:  # fmt: skip
         """A register tile, and what it prefetches for the next panel."""
         p = self.p
-        tile = Tile(
-            self.shape, (*self.a_strides, p.c.strides[0]), extent,
-            p.b.strides[0] if source else None, 0, p.depth > self.cut.depth,
-            summands=tuple([m.strides for m in p.summands]),
-        )  # fmt: skip
+        sizes = self.shape, (*self.a_strides, self.c_row), extent
+        accumulates = p.depth > self.cut.depth
+        if self.paired:
+            tile = PairTile(*sizes, None, 0, accumulates, wide=self.wide, odd=p.depth % 2 > 0)
+        else:
+            tile = Tile(
+                *sizes, p.b.strides[0] if source else None, 0, accumulates,
+                summands=tuple([m.strides for m in p.summands]),
+            )  # fmt: skip
         first = 3 + p.scales
         summands = range(first, first + len(p.summands))
-        buffers = (self.a, self.panels, 2, *[1] * source, *summands)
+        buffers = (self.a, self.panels, self.c, *[1] * source, *summands)
         call = Invoke(tile, buffers, (self.block_depth, Iteration("k0")))
         return (call,) if ahead is None else (Invoke(ahead, (1,), (number,)), call)

@@ -19,8 +19,10 @@ from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.routine import Functions, Location, Values, matrix
 from pirkit.lowering.codegen.math.casts import element
+from pirkit.lowering.codegen.matmul.bfloat16_pairs import has_pairs
 from pirkit.lowering.codegen.matmul.microkernel import Elements, Stride, microkernel
 from pirkit.lowering.codegen.matmul.output_tile import OutputTile, prefetch_bytes, read_vector
+from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.target import Target
 
@@ -29,16 +31,31 @@ Strides = tuple[int, int]
 
 
 class TileShape(Struct, frozen=True):
-    """The register tile: ``rows`` of A by ``vectors`` of ``lanes`` columns of B."""
+    """The register tile: ``rows`` of A by ``vectors`` of ``lanes`` columns of B.
+
+    bfloat16 is added in float32 lanes by pairs of terms (`bfloat16_pairs.py`), with one instruction
+    if they are ``native``.
+    """
 
     dtype: DType
     lanes: int
     rows: int
     vectors: int
+    native: bool = False
 
     @property
     def columns(self) -> int:
         return self.lanes * self.vectors
+
+    @property
+    def terms(self) -> int:
+        """Terms of a sum that a lane holds."""
+        return 2 if self.dtype is dt.bfloat16 else 1
+
+    @property
+    def sum_bytes(self) -> int:
+        """Bytes of a sum."""
+        return self.dtype.itemsize * self.terms
 
     @property
     def vector(self) -> Type:
@@ -46,7 +63,8 @@ class TileShape(Struct, frozen=True):
 
     def panel_rows(self, depth: int) -> int:
         """Rows allocated for a panel of ``depth`` rows: packing writes whole VxV transposes."""
-        return -(-depth // self.lanes) * self.lanes
+        lanes = self.lanes * self.terms
+        return -(-depth // lanes) * lanes
 
     def panel_bytes(self, depth: int) -> int:
         """Bytes of one panel."""
@@ -61,12 +79,22 @@ def tile_shape_for(dtype: DType, target: Target, columns: int | None = None) -> 
     """6 x 4 vectors of 32 registers with AVX-512, 8 x 2 for so few ``columns``, else 4 x 3 of 16.
 
     The rest holds the vectors of B and a broadcast; the accumulators hide the latency of FMA.
-    8 x 2 read more for each FMA: they reached 0.9 of the speed on a Cascade Lake.
+    8 x 2 read more for each FMA: they reached 0.9 of the speed on a Cascade Lake. Where a CPU has
+    no instruction for pairs of bfloat16, a tile has two vectors, since widening takes registers.
     """
-    lanes = target.vector_bits // (8 * dtype.itemsize)
-    narrow = columns is not None and columns <= 2 * lanes
-    rows, vectors = ((8, 2) if narrow else (6, 4)) if target.vector_bits == 512 else (4, 3)
-    return TileShape(dtype, lanes, rows, vectors)
+    native = dtype is dt.bfloat16 and has_pairs(target)
+    lanes = vector_lanes(dtype, target)
+    widens = dtype is dt.bfloat16 and not native
+    narrow = widens or (columns is not None and columns <= 2 * lanes)
+    rows, vectors = (8, 2) if narrow else (6, 4)
+    if target.vector_bits < 512:
+        rows, vectors = 4, 2 if widens else 3
+    return TileShape(dtype, lanes, rows, vectors, native)
+
+
+def vector_lanes(dtype: DType, target: Target) -> int:
+    """Lanes of a vector of sums."""
+    return target.vector_bits // (32 if dtype is dt.bfloat16 else 8 * dtype.itemsize)
 
 
 # --- tiles ---

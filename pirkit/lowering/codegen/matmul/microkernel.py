@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -88,7 +89,16 @@ class Computed(Struct, frozen=True):
         return self.read(self.indices)
 
 
-Operand = Elements | Computed
+class Operand(Protocol):
+    """One side of the products: what `Elements` and `Computed` have."""
+
+    def strides_of(self, axis: int, /) -> list[Stride]: ...
+
+    def moved(self, b: Builder, axis: int, index: Value, scaled: Scaled, /) -> Operand: ...
+
+    def load(self, b: Builder, /) -> Iterable[Value]: ...
+
+
 Combine = Callable[[Builder, Value, Value, Value], Value]
 
 

@@ -15,6 +15,7 @@ from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.routine import Functions
 from pirkit.lowering.codegen.math.casts import stored, widen
+from pirkit.lowering.codegen.matmul.bfloat16_pairs import pack_rows_of_pairs, pack_tiles_of_pairs
 from pirkit.lowering.codegen.matmul.blocking import for_tiles, pack_square
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
@@ -28,7 +29,7 @@ _MASKS_ARE_FREE = 64
 
 def divisibility(shape: TileShape, columns: int, *depths: int) -> tuple[bool, bool]:
     """Whether all depths are multiples of the lanes, and the columns a multiple of a panel."""
-    return all(d % shape.lanes == 0 for d in depths), columns % shape.columns == 0
+    return all(d % (shape.lanes * shape.terms) == 0 for d in depths), columns % shape.columns == 0
 
 
 def pack_function(
@@ -45,7 +46,10 @@ def pack_function(
     size = shape.dtype.itemsize
 
     def write(b: Builder) -> None:
-        if b_strides[1] == size:
+        if b_strides[1] == size and shape.terms == 2:
+            panel = shape.panel_bytes(depth)
+            pack_rows_of_pairs(b, shape.lanes, shape.vectors, b_strides[0], panel, divisible[1])
+        elif b_strides[1] == size:
             _pack_rows(b, shape, b_strides[0], depth, divisible[1], scales)
         else:
             _pack_columns(b, shape, b_strides[1], depth, divisible)
@@ -104,6 +108,8 @@ def _pack_columns(
 ) -> None:  # fmt: skip
     """B is column-major: transpose VxV tiles in registers."""
     size, lanes, vector = shape.dtype.itemsize, shape.lanes, shape.vector
+    # Pairs of bfloat16 in a column are words.
+    terms, read = shape.terms, vector if shape.terms == 1 else Type("i16", 2 * lanes)
     k, n = Value("%k", I64), Value("%n", I64)
     last = b.emit(I64, f"sub {n}, 1")
     panel_count = b.emit(I64, f"udiv {b.plus(n, shape.columns - 1)}, {shape.columns}")
@@ -120,23 +126,24 @@ def _pack_columns(
         panel = b.emit(I64, f"udiv {number}, {shape.vectors}")
         vector_in_panel = b.emit(I64, f"urem {number}, {shape.vectors}")
         dest = b.at(Value("%panels", PTR), b.times(panel, shape.panel_bytes(depth)))
-        dest = b.at(dest, b.times(vector_in_panel, lanes * size))
+        dest = b.at(dest, b.times(vector_in_panel, lanes * shape.sum_bytes))
 
         def tile(at: Value, mask: Value | None) -> None:
             offset = b.times(at, size)
             pitch = shape.columns * size
             lines = [b.at(s, offset) for s in starts]
-            pack_square(b, vector, lines, mask, b.at(dest, b.times(at, pitch)), pitch)
+            goal = b.at(dest, b.times(at, pitch))
+            pack_square(b, read, lines, mask, goal, pitch * terms, as_type=vector)
 
         def masked(at: Value, _: list[Value]) -> Sequence[Value]:
-            tile(at, tail_mask(b, lanes, b.emit(I64, f"sub {k}, {at.text}")))
+            tile(at, tail_mask(b, lanes * terms, b.emit(I64, f"sub {k}, {at.text}")))
             return []
 
         # One loop with masks is smaller code than a loop and a tail.
-        if lanes * size == _MASKS_ARE_FREE and not divisible[0]:
-            b.loop(0, k, lanes, [], masked)
+        if lanes * shape.sum_bytes == _MASKS_ARE_FREE and not divisible[0]:
+            b.loop(0, k, lanes * terms, [], masked)
         else:
-            _by_vectors(b, k, lanes, divisible[0], tile)
+            _by_vectors(b, k, lanes * terms, divisible[0], tile)
         return []
 
     b.loop(0, b.times(panel_count, shape.vectors), 1, [], columns)
@@ -199,6 +206,9 @@ def pack_tiles_function(functions: Functions, shape: TileShape, column: int, dep
     vector = Type(shape.vector.elem, lanes)
 
     def write(b: Builder) -> None:
+        if shape.terms == 2:
+            pack_tiles_of_pairs(b, height, column, depth)
+            return
         a, tiles, k, rows = (Value(f"%{n}", t) for n, t in
                              (("a", PTR), ("tiles", PTR), ("k", I64), ("rows", I64)))  # fmt: skip
         full, rest = b.emit(I64, f"udiv {rows}, {height}"), b.emit(I64, f"urem {rows}, {height}")

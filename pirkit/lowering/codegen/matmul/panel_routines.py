@@ -10,6 +10,7 @@ from msgspec import Struct
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
 from pirkit.lowering.codegen.ir.routine import Functions, Location, PrefetchRoutine, Values, matrix
+from pirkit.lowering.codegen.matmul.bfloat16_pairs import fill_pairs
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.output_tile import L2, prefetch_bytes
 from pirkit.lowering.codegen.matmul.panel_packing import (
@@ -58,6 +59,9 @@ class PackPanel(PanelCopy, frozen=True):
         for number, first in enumerate(range(0, columns, shape.columns)):
             part = found[:, first : first + shape.columns]
             begin = memory[1][0], memory[1][1] + number * shape.panel_bytes(self.depth)
+            if shape.terms == 2:
+                fill_pairs(begin, part, 4 * shape.columns, 4)
+                continue
             panel = matrix(begin, shape.dtype, part.shape, (shape.columns * size, size), panel=True)
             panel[...] = part
 
@@ -114,6 +118,9 @@ class PackTiles(PanelCopy, frozen=True):
             part = found[first : first + shape.rows]
             begin = memory[1][0], memory[1][1] + first * self.depth * size
             strides = size, shape.rows * size
+            if shape.terms == 2:
+                fill_pairs(begin, part.T, 4 * shape.rows, 4)
+                continue
             tile = matrix(begin, shape.dtype, part.shape, strides, panel=True)
             tile[...] = part
 
