@@ -24,6 +24,7 @@ from pirkit.torch.libtorch import (
     pytree,
     torch,
 )
+from pirkit.torch.quick_recording import functional
 
 
 class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[reportUntypedBaseClass]
@@ -52,7 +53,7 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         """Functionalize an op, with marks for where gradients stop."""
-        run = functional_tensor.FunctionalTensorMode.__torch_dispatch__
+        run = Recorder._run
         if not self.learns or func in functional_tensor.FunctionalTensor.metadata_fns:
             return run(self, func, types, args, kwargs)
         detaches = _detaches(func, differentiates=self.differentiates)
@@ -83,6 +84,13 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         if stops or any(id(a) in self._detached for a in given):
             self.detach(pytree.tree_leaves(result), given)
         return result
+
+    def _run(self, func: Any, types: Any, args: Sequence[Any], kwargs: Any) -> Any:
+        found = functional(self, func, args, kwargs or {})
+        if found is NotImplemented:
+            usual = functional_tensor.FunctionalTensorMode.__torch_dispatch__
+            return usual(self, func, types, args, kwargs)
+        return found
 
     def detach(self, results: Iterable[Any], given: Sequence[Any]) -> None:
         """Note results that share memory with arguments, to which no gradient flows from them."""
