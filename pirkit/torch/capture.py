@@ -34,7 +34,7 @@ from pirkit.torch.libtorch import (
     torch,
 )
 from pirkit.torch.node_error import NodeError
-from pirkit.torch.quick_recording import QuickProxies
+from pirkit.torch.quick_recording import QuickProxies, as_functional
 from pirkit.torch.recorder import Recorder
 
 
@@ -111,10 +111,13 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
         recorder = Recorder(learns=torch.is_grad_enabled(), differentiates=differentiates)
         quick = QuickProxies(proxy_tensor.get_proxy_mode())
         with torch._C._ExcludeDispatchKeyGuard(keys), quick, recorder:
-            wrapped = [functional_utils.to_fun(a) for a in given]
-            for a, fake in zip(wrapped, fakes, strict=True):
-                if differentiates and isinstance(a, torch.Tensor) and fake.requires_grad:
-                    a.requires_grad_()
+            if differentiates:
+                wrapped = [functional_utils.to_fun(a) for a in given]
+                for a, fake in zip(wrapped, fakes, strict=True):
+                    if isinstance(a, torch.Tensor) and fake.requires_grad:
+                        a.requires_grad_()
+            else:
+                wrapped = [as_functional(a, recorder) for a in given]
             with torch.set_grad_enabled(torch.is_grad_enabled()), Composed():
                 own = dict(zip(held, wrapped[len(inputs) :], strict=True))
                 runner = _Runner(module, own, found, recorder)

@@ -13,7 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from pirkit.torch.libtorch import aten, effects, functional_tensor, fx, proxy_tensor, torch
+from pirkit.torch.libtorch import (
+    aten,
+    effects,
+    functional_tensor,
+    functional_utils,
+    fx,
+    proxy_tensor,
+    torch,
+)
 
 _FAKE: Final[Any] = torch._subclasses.FakeTensor
 _NAMESPACES: Final = ("aten", "pirkit", "prims")
@@ -76,6 +84,10 @@ class QuickProxies(proxy_tensor.ProxyTorchDispatchMode):  # pyright: ignore[repo
             self, usual.tracer, usual.tracing_mode, decomposition_table=usual.decomposition_table
         )
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # Dynamo is off within `make_fx`, and need not be turned off for each op
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
@@ -128,6 +140,13 @@ class QuickProxies(proxy_tensor.ProxyTorchDispatchMode):  # pyright: ignore[repo
         proxy = fx.Proxy(node, self.tracer)
         node.meta["val"] = proxy_tensor.snapshot_fake(tensor)
         proxy_tensor.set_proxy_slot(tensor, self.tracer, proxy_tensor._ProxyTensor(proxy, None))
+
+
+def as_functional(given: Any, mode: Any) -> Any:
+    """An input of a graph as `to_fun` makes it; autograd does not see the graph run."""
+    if type(given) is not _FAKE or given._has_symbolic_sizes_strides:
+        return functional_utils.to_fun(given)
+    return _wrapped(given, mode)
 
 
 def functional(mode: Any, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

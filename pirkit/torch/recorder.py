@@ -49,6 +49,10 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         self._apart: set[Any] = set()
         """Storages written through a detached tensor, which has no gradient, unlike the others."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # Dynamo is off within `make_fx`, and need not be turned off for each op
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
