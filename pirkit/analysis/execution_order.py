@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import Any
 
 from msgspec import Struct
 from xdsl.ir import Block, Operation
@@ -19,14 +19,15 @@ def operations(block: Block) -> Iterator[PirOp]:
     The caller may erase or replace the operation that was yielded last; its replacement is not
     yielded.
     """
-    op, stack = block.first_op, list[Operation | None]()
+    op: Any = block.first_op
+    stack: list[Operation | None] = []
     while op is not None or stack:
         if op is None:
             op = stack.pop()
             continue
         after = op.next_op
-        yield cast(PirOp, op)
-        if op.parent is not None and (regions := bodies(op)):
+        yield op
+        if op.regions and op.parent is not None and (regions := bodies(op)):
             stack.append(after)
             stack += [region.block.first_op for region in reversed(regions)]
             after = stack.pop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 
 from msgspec.structs import replace
 
@@ -62,17 +62,18 @@ def without_dead_calls(
 
     found = visit(body)
     made, written = (set[int]().union(*map(writes, instructions(b))) for b in (body, found))
-    for instruction in instructions(found):
-        _refuse_reads(instruction, made - written, "but no instruction computes it")
+    missing = made - written
+    for instruction in instructions(found) if missing else ():
+        _refuse_reads(instruction, missing, "but no instruction computes it")
     return found
 
 
-def _refuse_reads(instruction: Instruction, slots: set[int] | frozenset[int], why: str) -> None:
+def _refuse_reads(instruction: Instruction, slots: Set[int], why: str) -> None:
     """Raise InternalError if an instruction reads one of these slots.
 
     Every backend shares the plan: no comparison of backends finds this.
     """
-    wrong = slots.intersection(reads(instruction))
+    wrong = slots & set(reads(instruction))
     if wrong:
         name = instruction.kernel if isinstance(instruction, Call) else "an instruction"
         raise InternalError(
@@ -89,15 +90,16 @@ def with_frees(body: Body, live_out: Iterable[Operand]) -> Body:
     """
     pinned = frozenset(slots_of(live_out))
     freed = _free_block(body, pinned)
-    _require_live(freed, frozenset())
+    _require_live(freed, set())
     return freed
 
 
-def _require_live(body: Body, dead: frozenset[int]) -> frozenset[int]:
-    """Check that no instruction reads a slot of ``dead``, or one freed before; returns the dead.
+def _require_live(body: Body, given: Set[int]) -> set[int]:
+    """Check that no instruction reads a slot of ``given``, or one freed before; returns the dead.
 
     The memory planner would give its bytes to another value.
     """
+    dead = set(given)
     for instruction in body:
         _refuse_reads(instruction, dead, "after it was freed")
         held = dead
@@ -106,14 +108,15 @@ def _require_live(body: Body, dead: frozenset[int]) -> frozenset[int]:
         after = [_require_live(block, held) for block in blocks(instruction)]
         # A slot that a block writes is alive after it, also if an earlier iteration has freed it.
         dead = after[0].union(*after[1:]) if after else dead
-        dead = dead.difference(writes(instruction)).union(instruction.frees)
+        dead.difference_update(writes(instruction))
+        dead.update(instruction.frees)
     return dead
 
 
-def _after(body: Body, dead: frozenset[int]) -> frozenset[int]:
+def _after(body: Body, dead: Set[int]) -> set[int]:
     """The dead slots after a body that begins with ``dead`` ones."""
     written, freed = _effect(body)
-    return dead.difference(written).union(freed)
+    return {*(dead - written), *freed}
 
 
 def _effect(body: Body) -> tuple[set[int], set[int]]:

@@ -10,7 +10,7 @@ import math
 from typing import Any, Final
 
 from pirkit.diag.errors import UnsupportedError
-from pirkit.torch.layers import COMPOSED
+from pirkit.torch.layers import COMPOSED, matmul
 from pirkit.torch.libtorch import overrides, torch
 
 
@@ -28,7 +28,7 @@ def attention(
         groups = query.size(-3) // key.size(-3)
         key, value = (t.repeat_interleave(groups, -3) for t in (key, value))
     factor = query.size(-1) ** -0.5 if scale is None else scale
-    scores = torch.matmul(query, key.transpose(-2, -1)) * factor
+    scores = matmul(query, key.transpose(-2, -1)) * factor
     empty = None
     if is_causal:
         rows, columns = query.size(-2), key.size(-2)
@@ -45,7 +45,7 @@ def attention(
         weights = weights.masked_fill(empty, 0.0)
     if dropout_p:
         weights = torch.nn.functional.dropout(weights, dropout_p)
-    return torch.matmul(weights, value)
+    return matmul(weights, value)
 
 
 def _laid_out(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:

@@ -34,6 +34,7 @@ from pirkit.torch.libtorch import (
     torch,
 )
 from pirkit.torch.node_error import NodeError
+from pirkit.torch.quick_recording import QuickProxies, as_functional
 from pirkit.torch.recorder import Recorder
 
 
@@ -108,11 +109,15 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
         # The recorder functionalizes in Python, so the dispatch key must not do it a second time.
         keys = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
         recorder = Recorder(learns=torch.is_grad_enabled(), differentiates=differentiates)
-        with torch._C._ExcludeDispatchKeyGuard(keys), recorder:
-            wrapped = [functional_utils.to_fun(a) for a in given]
-            for a, fake in zip(wrapped, fakes, strict=True):
-                if differentiates and isinstance(a, torch.Tensor) and fake.requires_grad:
-                    a.requires_grad_()
+        quick = QuickProxies(proxy_tensor.get_proxy_mode())
+        with torch._C._ExcludeDispatchKeyGuard(keys), quick, recorder:
+            if differentiates:
+                wrapped = [functional_utils.to_fun(a) for a in given]
+                for a, fake in zip(wrapped, fakes, strict=True):
+                    if isinstance(a, torch.Tensor) and fake.requires_grad:
+                        a.requires_grad_()
+            else:
+                wrapped = [as_functional(a, recorder) for a in given]
             with torch.set_grad_enabled(torch.is_grad_enabled()), Composed():
                 own = dict(zip(held, wrapped[len(inputs) :], strict=True))
                 runner = _Runner(module, own, found, recorder)
@@ -121,11 +126,12 @@ def capture(module: Any, inputs: Sequence[Any]) -> Captured:
             return outputs_of(given, wrapped, listed(returned), recorder.first, found)
 
     table = decompositions()
-    # Higher-order ops look modes up by exact class, so the subclass needs entries of its own.
+    # Higher-order ops look modes up by exact class, so the subclasses need entries of their own.
     for op in torch._ops._higher_order_ops.values():
         rules = op.python_key_table
-        if functional_tensor.FunctionalTensorMode in rules:
-            rules[Recorder] = rules[functional_tensor.FunctionalTensorMode]
+        for own in (Recorder, QuickProxies):
+            if own.__base__ in rules:
+                rules[own] = rules[own.__base__]
     with mode, python_dispatch.enable_python_dispatcher(), _without_onednn(), numbers_of(mode):
         depth = torch._C._functorch.get_dynamic_layer_stack_depth()
         hooks_are_on = torch._C._autograd._saved_tensors_hooks_is_enabled()

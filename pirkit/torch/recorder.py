@@ -24,6 +24,7 @@ from pirkit.torch.libtorch import (
     pytree,
     torch,
 )
+from pirkit.torch.quick_recording import functional
 
 
 class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[reportUntypedBaseClass]
@@ -48,11 +49,15 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         self._apart: set[Any] = set()
         """Storages written through a detached tensor, which has no gradient, unlike the others."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # Dynamo is off within `make_fx`, and need not be turned off for each op
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         """Functionalize an op, with marks for where gradients stop."""
-        run = functional_tensor.FunctionalTensorMode.__torch_dispatch__
+        run = Recorder._run
         if not self.learns or func in functional_tensor.FunctionalTensor.metadata_fns:
             return run(self, func, types, args, kwargs)
         detaches = _detaches(func, differentiates=self.differentiates)
@@ -83,6 +88,13 @@ class Recorder(functional_tensor.FunctionalTensorMode):  # pyright: ignore[repor
         if stops or any(id(a) in self._detached for a in given):
             self.detach(pytree.tree_leaves(result), given)
         return result
+
+    def _run(self, func: Any, types: Any, args: Sequence[Any], kwargs: Any) -> Any:
+        found = functional(self, func, args, kwargs or {})
+        if found is NotImplemented:
+            usual = functional_tensor.FunctionalTensorMode.__torch_dispatch__
+            return usual(self, func, types, args, kwargs)
+        return found
 
     def detach(self, results: Iterable[Any], given: Sequence[Any]) -> None:
         """Note results that share memory with arguments, to which no gradient flows from them."""

@@ -91,7 +91,7 @@ _OPS: Final[dict[str, Condition]] = {
         "expand", "full", "zeros", "ones", "clone", "_to_copy", "alias", "detach", "permute",
         "transpose.int", "t", "unsqueeze", "squeeze.dim", "squeeze.dims", "squeeze", "full_like",
         "zeros_like", "ones_like", "lift_fresh_copy", "mm", "addmm", "bmm", "baddbmm", "embedding",
-        *_VIEWS,
+        "pirkit.matmul", *_VIEWS,
     ), _always),
     **dict.fromkeys(_ALONG, _along()),
     **dict.fromkeys(("topk", "split.Tensor", "split_with_sizes"), _along(2)),

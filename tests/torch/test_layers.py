@@ -62,6 +62,23 @@ def test_linear_of_strided_operands() -> None:
     compared(lambda x, w: linear(x.transpose(0, 1), w.t()), drawn(2, 4, 3), drawn(3, 5))
 
 
+@pytest.mark.parametrize("shapes", [((2, 4, 3), (2, 3, 5)), ((2, 2, 4, 3), (2, 2, 3, 5))])
+def test_a_product_of_batches_is_one_op(shapes: Any) -> None:
+    x, y = (drawn(*shape) for shape in shapes)
+    assert targets(lambda x, y: x @ y, x, y) == ["pirkit.matmul.default"]
+    compared(lambda x, y: torch.matmul(x, y.transpose(-1, -2).contiguous().mT), x, y)
+    compared(lambda x, y: x.transpose(0, 1).transpose(0, 1).matmul(y), x, y)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((2, 4, 3), (3, 5)), ((2, 1, 4, 3), (1, 2, 3, 5)), ((4, 3), (2, 3, 5)), ((3,), (3,))]
+)
+def test_other_products_are_those_of_torch(shapes: Any) -> None:
+    x, y = (drawn(*shape) for shape in shapes)
+    assert "pirkit.matmul.default" not in targets(lambda x, y: x @ y, x, y)
+    compared(lambda x, y: x @ y, x, y)
+
+
 @pytest.mark.parametrize("affine", [True, False])
 def test_batch_norm_in_inference(affine: bool) -> None:
     mean, variance = drawn(3), drawn(3).abs() + 0.5

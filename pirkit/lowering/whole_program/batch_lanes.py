@@ -33,6 +33,7 @@ from pirkit.lowering.whole_program.several_axes import with_rows_of_one_axis
 from pirkit.lowering.whole_program.whole_values import emit_whole
 from pirkit.runtime.dtype import DType, bool_, float32, float64, int32, int64
 from pirkit.runtime.machine_costs import VECTOR_FMAS_PER_NS
+from pirkit.runtime.meta import TensorMeta
 from pirkit.runtime.native.function import Code, NativeFunction
 from pirkit.runtime.native.program import NativeProgram
 from pirkit.runtime.native.program_data import ProgramStep
@@ -289,6 +290,9 @@ def _in_place(program: _ProgramEmitter) -> frozenset[tuple[int, int]]:
     """
     graph, rows = program.graph, program.schedule.rows
     pairs: set[tuple[int, int]] = set()
+    alike: dict[tuple[TensorMeta, bool], list[int]] = defaultdict(list)
+    for position, source in enumerate(graph.inputs):
+        alike[graph.metas[source], source in rows].append(position)
     for items in (list(program.order.batch()), program.order.after):
         written: dict[int, tuple[int, int]] = {}
         last: dict[int, tuple[int, int]] = {}
@@ -303,11 +307,10 @@ def _in_place(program: _ProgramEmitter) -> frozenset[tuple[int, int]]:
             if n.op.name == "load"
         }
         for result, value in enumerate(graph.outputs):
-            for position, source in enumerate(graph.inputs):
-                same_meta = graph.metas[value] == graph.metas[source]
-                if not same_meta or value not in written or (value in rows) != (source in rows):
-                    continue
-                if last.get(source, (-1, 0)) <= written[value]:
+            if value not in written:
+                continue
+            for position in alike.get((graph.metas[value], value in rows), ()):
+                if last.get(graph.inputs[position], (-1, 0)) <= written[value]:
                     pairs.add((result, position))
     return frozenset(pairs)
 

@@ -6,7 +6,6 @@ A worker ends at the end of its input pipe, so it never outlives its parent, eve
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
@@ -33,6 +32,8 @@ class CompileWorker:
     """A worker process for one target CPU. Raises OSError if it cannot be started."""
 
     def __init__(self, target: Target) -> None:
+        import subprocess  # noqa: PLC0415  slow, and few compile so much
+
         self._process = subprocess.Popen(
             # isolated and without `site`: neither the environment nor the current directory
             # determines what it imports
