@@ -12,6 +12,7 @@ pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper
 
 import pirkit
+from pirkit.diag.errors import DynamicShapeError
 from pirkit.onnx import program_of_model
 
 X = np.random.default_rng(0).standard_normal((3, 4, 6, 6)).astype(np.float32)
@@ -107,6 +108,28 @@ def test_transposed_convolution() -> None:
                 "nchw,ck->nkhw", X, filters[:, :, i, j]
             )
     np.testing.assert_allclose(made, full[..., 1:-1, 1:-1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "LpPool"])
+def test_pooling_with_uneven_padding(kind: str) -> None:
+    how = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 0, 1], "dilations": [1, 2]}
+    made = found([node(kind, "x", "out", **how, **({"p": 1} if kind == "LpPool" else {}))], {}, x=X)
+    low = -np.inf if kind == "MaxPool" else 0.0
+    wide = np.pad(X, ((0, 0), (0, 0), (1, 0), (0, 1)), constant_values=low)
+    parts = [wide[:, :, i : i + 5 : 2, j : j + 5] for i in range(3) for j in (0, 2)]
+    wanted = np.max(parts, 0) if kind == "MaxPool" else np.abs(parts).sum(0)
+    np.testing.assert_allclose(made, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "Conv"])
+def test_padding_that_depends_on_an_unknown_size_is_refused(kind: str) -> None:
+    """With a stride of 2 `SAME_UPPER` pads odd sizes otherwise than even ones."""
+    names = ["x", "w", "out"] if kind == "Conv" else ["x", "out"]
+    how = {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER"}
+    known = {"w": np.ones((2, 4, 3, 3), np.float32)} if kind == "Conv" else {}
+    with pytest.raises(DynamicShapeError, match=kind):
+        found([node(kind, *names, strides=[2, 2], **how)], known, x=X)
+    assert found([node(kind, *names, **how)], known, x=X).shape[2:] == (6, 6)
 
 
 def test_lstm() -> None:

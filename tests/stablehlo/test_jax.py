@@ -122,3 +122,15 @@ def test_the_first_nan_is_the_extreme_element() -> None:
     with jax.enable_x64(True):
         program = from_jax(places, x)
         require_equal(run(program, [x]), list(places(x)), 0.0)
+
+
+def test_windows_beyond_the_padded_tensor() -> None:
+    x = np.ones((3, 4), np.float32)
+
+    def none(x: Any) -> Any:
+        return lax.reduce_window(
+            x, -np.inf, lax.max, (3, 2), (2, 1), ((0, 0), (0, 0)), (1, 1), (2, 1)
+        )
+
+    assert none(x).shape == (0, 3)
+    require_equal(run(from_jax(none, x), [x]), [none(x)], 0.0)

@@ -69,7 +69,7 @@ def _by_parts(
     inverse = b.rsqrt(b("pd_op.mean", b.multiply(rest, rest), axis=axes, keepdim=True) + epsilon)
     out = b.multiply(b.cast(b.multiply(rest, inverse), x.dtype), scale)
     out = out if bias is None else b.add(out, bias)
-    return (out, mean, inverse)[: b.outputs]
+    return (out, *(b.cast(v, dt.float32) for v in (mean, inverse)))[: b.outputs]
 
 
 @rule("GroupNormalization")
