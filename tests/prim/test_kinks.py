@@ -279,6 +279,19 @@ def test_both_modes_differentiate_relu_alike() -> None:
     assert forward == 0
 
 
+@pytest.mark.parametrize("name", "hardswish hardsigmoid hardtanh relu6 i0 i1 i0e i1e".split())
+def test_both_modes_agree_where_there_is_no_finite_number(name: str) -> None:
+    function: Any = getattr(ops, name)
+    x, ones = np.array([-np.inf, -3.0, 0.0, 2.0, np.inf, np.nan]), np.ones(6)
+    reverse = np.asarray(pirkit.vjp(function, x)[1](ones)[0])
+    np.testing.assert_allclose(pirkit.jvp(function, (x,), (ones,))[1], reverse, rtol=1e-12)
+    assert not np.isnan(reverse[:5]).any()
+    if name == "hardswish":
+        zeros = np.zeros(6)
+        _, (_, second) = pirkit.jet(function, (x,), ((ones, zeros),))
+        np.testing.assert_array_equal(second, [0.0, 0.0, 1 / 3, 1 / 3, 0.0, 0.0 * np.nan])
+
+
 @pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin"])
 def test_forward_mode_beside_a_nan(name: str) -> None:
     """It gives what reverse mode gives: 1 for both of `maximum`, 0 for the NaN of `fmax`."""
