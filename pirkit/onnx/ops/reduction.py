@@ -96,6 +96,8 @@ def _enter(name: str, reduce: Reduce) -> None:
 
 def _pointwise(b: NodeBuilder, name: str, x: Value) -> Value:
     """A reduction over no dimensions: only its element-wise part remains."""
+    if name == "ReduceLogSum" and not x.dtype.is_float:
+        return b.cast(b.log(b.cast(x, dt.float64)), x.dtype)
     if name in ("ReduceL1", "ReduceL2"):
         return b.abs(x)
     if name == "ReduceSumSquare":
