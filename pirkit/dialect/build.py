@@ -333,8 +333,9 @@ class Builder:
         return x if x.shape == tuple(shape) else self("pd_op.expand", x, shape=tuple(shape))
 
     def cut(self, x: Value, axis: int, start: int, end: int) -> Value:
-        """The part of ``x`` from ``start`` to ``end`` of a dimension."""
-        if (start, end) == (0, x.shape[axis]):
+        """The part of ``x`` from ``start`` to ``end`` of a dimension; a negative one counts from
+        behind, also where the size is unknown."""
+        if (start, end) == (0, x.shape[axis]) and end != UNKNOWN:
             return x
         return self("pd_op.slice", x, starts=(start,), ends=(end,), axes=(axis,))
 

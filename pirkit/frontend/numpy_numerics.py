@@ -13,6 +13,7 @@ from pirkit.diag.limits import check
 from pirkit.dialect.build import Builder
 from pirkit.frontend.numpy_rules import FUNCTIONS, composed, elementwise, function
 from pirkit.frontend.numpy_ufuncs import dtype_of, refused
+from pirkit.runtime import dtype as dt
 
 Array = Any
 """A traced value; it has the operators of numpy's arrays."""
@@ -196,7 +197,8 @@ def _ediff1d(ary: Array) -> Any:
 def _vander(x: Array, N: int | None = None, increasing: bool = False) -> Any:
     count = x.shape[0] if N is None else N
     check("list_elements", count)
-    powers = [x**n for n in range(count)]
+    wide = x if x.dtype is dt.bfloat16 else x.astype(np.promote_types(x.dtype.np, int))
+    powers = [wide**n for n in range(count)]
     return np.stack(powers if increasing else powers[::-1], axis=1)
 
 

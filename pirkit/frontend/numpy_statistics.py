@@ -182,6 +182,9 @@ def _histogram(
         low, high = np.where(empty, low - 0.5, low), np.where(empty, high + 0.5, high)
         kind = a.dtype if a.dtype.is_float else dt.float64
         edges = np.linspace(low, high, bins + 1).astype(kind.np)
+        if isinstance(edges, numpy.ndarray) and (edges[1:] <= edges[:-1]).any():
+            what = f"`histogram`: {kind} has no {bins + 1} numbers from {low} to {high}"
+            raise refused(what, "widen the `range`, take fewer `bins`, or use float64")
     count = edges.shape[0] - 1
     if is_even:
         steps = (a - edges[0]) / (edges[-1] - edges[0]) * count

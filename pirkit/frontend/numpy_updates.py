@@ -12,7 +12,7 @@ from pirkit.frontend.numpy_rules import FUNCTIONS, function, typed, value_of
 from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused
 from pirkit.frontend.positions import is_traced, static_positions, traced_positions
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.tensor.updates import UFUNCS
+from pirkit.runtime.tensor.updates import LOST_PART, UFUNCS
 
 _REDUCED = {"add": "add", "multiply": "mul", "min": "amin", "max": "amax"}
 """The name in a scatter of each update that it can combine, also where positions repeat."""
@@ -48,8 +48,10 @@ def _updated(b: Builder, x: Any, index: tuple[Any, ...], how: str, value: Any) -
     if how == "set" or (is_unique and how != "add"):
         held = new if how == "set" else _combined(b, how, b.gather(flat, at, axis=0), new)
         made = b.put_along_axis(flat, at, typed(b, held, x.dtype), axis=0, reduce="assign")
-    elif how in _REDUCED:
-        made = b.put_along_axis(flat, at, new, axis=0, reduce=_REDUCED[how])
+    elif how in _REDUCED:  # in int32, whose low bits are those of the narrow integers
+        narrow = x.dtype in (dt.bool_, dt.int8, dt.uint8, dt.int16)
+        flat, new = (b.cast(v, dt.int32) if narrow else v for v in (flat, new))
+        made = b.cast(b.put_along_axis(flat, at, new, axis=0, reduce=_REDUCED[how]), x.dtype)
     else:
         raise refused(
             f"`.at[...].{how}` where places may be named twice",
@@ -67,7 +69,10 @@ def _names_one(part: Any) -> bool:
 
 def _like(b: Builder, value: Any, x: Value) -> Value:
     """The value to write, converted to the element type of the tensor as in numpy."""
-    return typed(b, value_of(b, value), x.dtype)
+    new = value_of(b, value)
+    if new.dtype.is_complex and not x.dtype.is_complex:
+        raise refused(f"update of a {x.meta}: {LOST_PART}", "write `.real` of it")
+    return typed(b, new, x.dtype)
 
 
 def _combined(b: Builder, how: str, old: Value, new: Value) -> Value:

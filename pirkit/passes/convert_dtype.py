@@ -11,13 +11,13 @@ from msgspec import Struct
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from pirkit.diag.errors import ConstraintError, UsageError
+from pirkit.diag.errors import ConstraintError, UnsupportedError, UsageError
 from pirkit.dialect.attrs import decode, encode
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.infer import constants_of, infer_call
 from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.opdef import infer_meta
-from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares
+from pirkit.dialect.operation import PirOp, ProgramOp, bodies, declares, span_of
 from pirkit.dialect.signature import REQUIRED
 from pirkit.dialect.types import meta_of, retyped
 from pirkit.passes.base import Pass, PassContext, Stats, option, require_names
@@ -174,6 +174,11 @@ class _Conversion(Struct):
 
     def compute(self, op: PirOp) -> None:
         """Infer the result types again, and insert casts before it if the op needs them."""
+        if op.name == "pir.map_expr":
+            raise UnsupportedError(
+                "`pir.map_expr` is a kernel of fused ops: its scalars keep their types",
+                code="PK0402", span=span_of(op), help="run `convert-dtype` before `fuse`",
+            )  # fmt: skip
         if infer_meta.get(op.definition) is None:
             self.retype_results(op)
             return

@@ -14,6 +14,9 @@ from pirkit.runtime.lazy_numpy import Array, np
 class DType:
     """An element type. Instances are unique: compare them with ``is``.
 
+    It equals whatever numpy's dtype equals: ``x.dtype == "float32"``, ``== np.float32``. As there,
+    names hash otherwise: ``x.dtype in ("float32", "float64")``, but not in a set of strings.
+
     ``name`` is Paddle's attribute spelling (``float32``), ``short`` the spelling inside Paddle's
     type text (``tensor<2xf32>``), ``np`` the numpy dtype, ``code`` the number in protobuf headers.
     """
@@ -65,6 +68,13 @@ class DType:
         if hasattr(value, "astype"):
             return value.astype(self.np)
         return np.asarray(value, self.np)[()]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DType):
+            return self is other
+        return other is not None and bool(self.np == other)
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         return self.name

@@ -300,3 +300,35 @@ def test_an_index_array_along_one_axis_is_as_long_as_the_axis() -> None:
     assert "tensor<64xi32>" in str(program)
     assert "tensor<3456xi" not in str(program)
     assert "gather" not in str(pirkit.jit(lambda x: x[np.arange(3, 9)]).lower(np.ones(20)))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("value", [1j, np.array([1j, 2]), np.complex64(2)])
+def test_a_complex_value_is_not_stored_in_a_real_tensor(compiled: bool, value: Any) -> None:
+    f: Any = lambda x: x.at[:2].set(value)  # noqa: E731
+    with pytest.raises(PirkitError, match="loses its imaginary part"):
+        (pirkit.jit(f) if compiled else f)(pirkit.tensor(np.zeros(3)))
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8", "uint8", "int16"])
+@pytest.mark.parametrize("how", ["add", "multiply", "min", "max"])
+def test_updates_of_narrow_integers_at_the_same_place(kind: str, how: str) -> None:
+    x, at = np.array([1, 0, 100, 7]).astype(kind), np.array([0, 2, 2, 0])
+    update = lambda x: getattr(x.at[at], how)(x)  # noqa: E731
+    found = pirkit.jit(update)(x)
+    np.testing.assert_array_equal(found, update(pirkit.tensor(x)))
+    assert found.dtype == kind
+
+
+def test_a_histogram_of_a_range_that_the_type_cannot_divide() -> None:
+    """numpy refuses it too: some edges would be equal."""
+    x = np.ones(3, np.float32)
+    for call in (pnp.histogram, pirkit.jit(lambda x, **how: pnp.histogram(x, 3, (1, 1 + 1e-9)))):
+        with pytest.raises((ValueError, PirkitError)):
+            call(x, bins=3, range=(1, 1 + 1e-9))
+
+
+def test_a_vandermonde_matrix_has_the_type_of_a_product_with_integers() -> None:
+    for kind in ("float16", "int8", "float32", "bool"):
+        x = np.array([1, 0, 1]).astype(kind)
+        assert pirkit.jit(lambda x: pnp.vander(x, 2))(x).dtype == np.vander(x, 2).dtype

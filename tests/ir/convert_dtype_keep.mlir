@@ -1,5 +1,7 @@
 // RUN: pirkit-opt %s -p 'convert-dtype{to=bfloat16,keep=w}' | filecheck %s --check-prefix KEEP
 // RUN: not pirkit-opt %s -p 'convert-dtype{to=bfloat16,keep=v}' | filecheck %s --check-prefix ERROR
+// RUN: not pirkit-opt %s -p 'fuse,convert-dtype' | filecheck %s --check-prefix FUSED
+// FUSED:         run `convert-dtype` before `fuse`
 
 // What is kept is named by the user; another name is an error.
 // ERROR:         the program has no input or parameter `v`

@@ -12,6 +12,7 @@ pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper
 
 import pirkit
+from pirkit.diag.errors import DynamicShapeError
 from pirkit.onnx import program_of_model
 
 X = np.random.default_rng(0).standard_normal((3, 4, 6, 6)).astype(np.float32)
@@ -107,6 +108,68 @@ def test_transposed_convolution() -> None:
                 "nchw,ck->nkhw", X, filters[:, :, i, j]
             )
     np.testing.assert_allclose(made, full[..., 1:-1, 1:-1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "LpPool"])
+def test_pooling_with_uneven_padding(kind: str) -> None:
+    how = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 0, 1], "dilations": [1, 2]}
+    made = found([node(kind, "x", "out", **how, **({"p": 1} if kind == "LpPool" else {}))], {}, x=X)
+    low = -np.inf if kind == "MaxPool" else 0.0
+    wide = np.pad(X, ((0, 0), (0, 0), (1, 0), (0, 1)), constant_values=low)
+    parts = [wide[:, :, i : i + 5 : 2, j : j + 5] for i in range(3) for j in (0, 2)]
+    wanted = np.max(parts, 0) if kind == "MaxPool" else np.abs(parts).sum(0)
+    np.testing.assert_allclose(made, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "Conv"])
+def test_padding_that_depends_on_an_unknown_size_is_refused(kind: str) -> None:
+    """With a stride of 2 `SAME_UPPER` pads odd sizes otherwise than even ones."""
+    names = ["x", "w", "out"] if kind == "Conv" else ["x", "out"]
+    how = {"kernel_shape": [3, 3], "auto_pad": "SAME_UPPER"}
+    known = {"w": np.ones((2, 4, 3, 3), np.float32)} if kind == "Conv" else {}
+    with pytest.raises(DynamicShapeError, match=kind):
+        found([node(kind, *names, strides=[2, 2], **how)], known, x=X)
+    assert found([node(kind, *names, **how)], known, x=X).shape[2:] == (6, 6)
+
+
+@pytest.mark.parametrize(("start", "end", "step"), [(0, -1, 1), (1, -1, 1), (0, -1, 2), (2, 2, 1)])
+def test_slices_that_end_before_the_last(start: int, end: int, step: int) -> None:
+    known = {"s": numbers(start), "e": numbers(end), "a": numbers(3), "k": numbers(step)}
+    made = found([node("Slice", "x", "s", "e", "a", "k", "out")], known, x=X)
+    np.testing.assert_array_equal(made, X[..., start:end:step])
+
+
+def test_a_transposed_convolution_that_is_cut_by_one() -> None:
+    how = {"strides": [2, 1], "pads": [0, 0, 0, 1], "output_padding": [1, 0]}
+    filters = np.ones((4, 1, 1, 2), np.float32)
+    made = found([node("ConvTranspose", "x", "w", "out", **how)], {"w": filters}, x=X)
+    assert made.shape == (3, 1, 12, 6)
+    sums = X.sum(1)
+    np.testing.assert_allclose(made[:, 0, ::2, 1:], sums[..., 1:] + sums[..., :-1], atol=1e-5)
+
+
+def test_sums_over_a_channel_neighborhood() -> None:
+    made = found([node("LRN", "x", "out", size=2, alpha=1.0, beta=1.0, bias=1.0)], {}, x=X)
+    squares = X**2
+    squares[:, :-1] += X[:, 1:] ** 2
+    np.testing.assert_allclose(made, X / (1 + squares / 2), rtol=1e-5)
+
+
+def test_cubic_samples_need_the_sizes_of_the_image() -> None:
+    with pytest.raises(DynamicShapeError, match="GridSample"):
+        found([node("GridSample", "x", "g", "out", mode="bicubic")], {}, x=X, g=X[:, :, :, :2])
+
+
+def test_long_sums_of_bytes_are_exact() -> None:
+    x = np.full((1, 20000), 255, np.uint8)
+    x[0, 0] = 254
+    given = helper.make_tensor_value_info("x", TensorProto.UINT8, ["n", "k"])
+    out = helper.make_tensor_value_info("out", TensorProto.INT32, None)
+    held = numpy_helper.from_array(np.full((20000, 1), 255, np.uint8), "w")
+    graph = helper.make_graph([node("MatMulInteger", "x", "w", "out")], "g", [given], [out], [held])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    made = pirkit.compile(program_of_model(model))(x=x)["out"]
+    assert made.item() == (20000 * 255 - 1) * 255
 
 
 def test_lstm() -> None:

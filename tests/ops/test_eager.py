@@ -226,3 +226,26 @@ def test_hardshrink_at_its_threshold(pipeline: str) -> None:
     np.testing.assert_array_equal(ops.hardshrink(x, 0.5), wanted)
     program = pirkit.trace(lambda x: ops.hardshrink(x, 0.5), x)
     np.testing.assert_array_equal(pirkit.compile(program, pipeline=pipeline)(x=x)["y0"], wanted)
+
+
+@pytest.mark.parametrize("kind", ["int8", "float16", "float32", "float64", "complex64"])
+def test_every_byte_but_zero_chooses_the_first(kind: str) -> None:
+    """Booleans that are a view of bytes, as numpy and native code take them."""
+    condition = np.array([0, 1, 2, 128, 255, 0], np.uint8).view(np.bool_)
+    x, y = np.arange(6).astype(kind), -np.arange(6).astype(kind)
+    found = ops.where(condition, x, y).numpy()
+    np.testing.assert_array_equal(found, np.where(condition, x, y))
+    np.testing.assert_array_equal(ops.where(condition, x[:1], y).numpy()[1:5], 0)
+
+
+@pytest.mark.parametrize("name", ["relu6", "hardtanh", "hardshrink"])
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+def test_zeros_have_the_sign_of_the_bound(name: str, kind: str) -> None:
+    """In eager ops, in the reference and in native code."""
+    function: Any = getattr(ops, name)
+    x = pirkit.tensor(np.array([-0.0, -0.25])).astype(kind)
+    program = pirkit.trace(function, x)
+    exe = pirkit.compile(program, backend="reference")
+    (reference_,) = exe.run({exe.inputs[0].name: x.numpy()}).values()
+    for found in (function(x), pirkit.jit(function)(x), reference_):
+        assert not np.signbit(np.asarray(found).astype(float)).any()

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+import pirkit
+from pirkit.diag.errors import RuntimeFault
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.operation import ProgramOp
 from pirkit.passes import run_pipeline
@@ -155,3 +157,17 @@ def test_sizes_tell_vectors_from_a_matrix_when_the_program_runs(right: tuple[int
         found.append(t.run(outputs, "decompose"))
     for name in ("g0", "g1"):
         np.testing.assert_allclose(found[0][name], found[1][name], rtol=1e-12)
+
+
+@pytest.mark.parametrize("pipeline", ["", "decompose", "decompose,fuse", "@default"])
+@pytest.mark.parametrize(("op", "size"), [("kthvalue", 2), ("kthvalue", 0), ("rms_norm", 6)])
+def test_sizes_that_an_op_refuses_are_refused_by_its_parts(
+    op: str, size: int, pipeline: str
+) -> None:
+    b = pirkit.ProgramBuilder()
+    how: Any = {"k": 3, "axis": 1} if op == "kthvalue" else {"normalized_shape": (3,)}
+    b.output("y", getattr(b, op)(b.input("x", (-1, -1), "float32"), **how)[0])
+    exe = pirkit.compile(b.finish(), pipeline=pipeline)
+    assert exe.run({"x": np.ones((4, 3), np.float32)})["y"].shape[0] == 4
+    with pytest.raises(RuntimeFault):
+        exe.run({"x": np.ones((4, size), np.float32)})

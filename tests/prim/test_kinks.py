@@ -279,6 +279,19 @@ def test_both_modes_differentiate_relu_alike() -> None:
     assert forward == 0
 
 
+@pytest.mark.parametrize("name", "hardswish hardsigmoid hardtanh relu6 i0 i1 i0e i1e".split())
+def test_both_modes_agree_where_there_is_no_finite_number(name: str) -> None:
+    function: Any = getattr(ops, name)
+    x, ones = np.array([-np.inf, -3.0, 0.0, 2.0, np.inf, np.nan]), np.ones(6)
+    reverse = np.asarray(pirkit.vjp(function, x)[1](ones)[0])
+    np.testing.assert_allclose(pirkit.jvp(function, (x,), (ones,))[1], reverse, rtol=1e-12)
+    assert not np.isnan(reverse[:5]).any()
+    if name == "hardswish":
+        zeros = np.zeros(6)
+        _, (_, second) = pirkit.jet(function, (x,), ((ones, zeros),))
+        np.testing.assert_array_equal(second, [0.0, 0.0, 1 / 3, 1 / 3, 0.0, 0.0 * np.nan])
+
+
 @pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin"])
 def test_forward_mode_beside_a_nan(name: str) -> None:
     """It gives what reverse mode gives: 1 for both of `maximum`, 0 for the NaN of `fmax`."""
@@ -365,3 +378,17 @@ def test_a_deviation_of_equal_elements_has_the_slope_zero(mode: Any) -> None:
     found = np.asarray(mode(lambda v: ops.std(v, axis=(1,)))(x))
     np.testing.assert_array_equal(found[0], 0.0)
     np.testing.assert_allclose(found[1, 1], [-0.5, 0.0, 0.5])
+
+
+def test_both_modes_differentiate_bce_loss_alike() -> None:
+    """By Paddle's slope, which is bounded at 0 and 1; inside it is that of the logarithms."""
+    p = np.array([0.0, 1.0, 0.0, 1.0, 1e-13, 0.3])
+    label, ones, zeros = np.array([0.0, 1.0, 1.0, 0.0, 0.5, 0.6]), np.ones(6), np.zeros(6)
+    loss: Any = lambda p: ops.bce_loss(p, label)  # noqa: E731
+    slope = np.asarray(pirkit.vjp(loss, p)[1](ones)[0])
+    np.testing.assert_array_equal(slope[:4], [0.0, 0.0, -1e12, 1e12])
+    _, derivatives = pirkit.jet(loss, (p,), ((ones, zeros, zeros),))
+    first, second, third = (np.asarray(d) for d in derivatives)
+    np.testing.assert_allclose(first, slope, rtol=1e-12)
+    inner = [0.6 / 0.3**2 + 0.4 / 0.7**2, 2 * (0.4 / 0.7**3 - 0.6 / 0.3**3)]
+    np.testing.assert_allclose([second[5], third[5]], inner, rtol=1e-12)

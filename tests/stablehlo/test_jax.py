@@ -122,3 +122,28 @@ def test_the_first_nan_is_the_extreme_element() -> None:
     with jax.enable_x64(True):
         program = from_jax(places, x)
         require_equal(run(program, [x]), list(places(x)), 0.0)
+
+
+def test_windows_beyond_the_padded_tensor() -> None:
+    x = np.ones((3, 4), np.float32)
+
+    def none(x: Any) -> Any:
+        return lax.reduce_window(
+            x, -np.inf, lax.max, (3, 2), (2, 1), ((0, 0), (0, 0)), (1, 1), (2, 1)
+        )
+
+    assert none(x).shape == (0, 3)
+    require_equal(run(from_jax(none, x), [x]), [none(x)], 0.0)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint32", "int64"])
+def test_integers_are_divided_by_zero_as_in_xla(kind: str) -> None:
+    """A quotient has all bits set, a remainder is the dividend: one that `where` drops is free."""
+    x, y = np.array([5, 7, 0, 9], kind), np.array([0, 2, 0, 4], kind)
+
+    def quotients(x: Any, y: Any) -> Any:
+        return lax.div(x, y), lax.rem(x, y), jnp.where(y == 0, 0, x // y)
+
+    with jax.enable_x64(True):
+        program, wanted = from_jax(quotients, x, y), jax.jit(quotients)(x, y)
+        require_equal(run(program, [x, y]), list(wanted), 0.0)

@@ -7,6 +7,7 @@ import math
 from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import rule
+from pirkit.runtime import dtype as dt
 
 
 @rule("Relu")
@@ -88,9 +89,11 @@ def _(b: NodeBuilder, x: Value, alpha: float = 1.0) -> Value:
 
 @rule("Shrink")
 def _(b: NodeBuilder, x: Value, bias: float = 0.0, lambd: float = 0.5) -> Value:
+    dtype, x = x.dtype, x if x.dtype.is_float else b.cast(x, dt.float64)
     zero = b.zeros_like(x)
     below = b.where(b.less_than(x, b.scalar(-lambd, x)), b.add(x, b.scalar(bias, x)), zero)
-    return b.where(b.greater_than(x, b.scalar(lambd, x)), b.subtract(x, b.scalar(bias, x)), below)
+    above = b.greater_than(x, b.scalar(lambd, x))
+    return b.cast(b.where(above, b.subtract(x, b.scalar(bias, x)), below), dtype)
 
 
 def _softmax(name: str) -> None:

@@ -7,15 +7,19 @@ from typing import Any
 
 from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
+from pirkit.runtime.meta import UNKNOWN
 
 Pair = tuple[int, int]
 
 
 def around(
-    b: NodeBuilder, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int],
+    b: NodeBuilder, x: Value, kernel: Sequence[int], strides: Sequence[int],
     dilations: Sequence[int], pads: Sequence[int] | None, auto_pad: str,
 ) -> list[Pair]:  # fmt: skip
-    """The padding before and after each spatial dimension, from ``pads`` or by ``auto_pad``."""
+    """The padding before and after each spatial dimension of ``x``, given or by ``auto_pad``.
+
+    Raises DynamicShapeError (PK0406) if it depends on an unknown size.
+    """
     rank = len(kernel)
     if auto_pad in ("NOTSET", ""):
         listed = list(pads or [0] * 2 * rank)
@@ -23,7 +27,9 @@ def around(
     if auto_pad == "VALID":
         return [(0, 0)] * rank
     found: list[Pair] = []
-    for n, k, s, d in zip(sizes, kernel, strides, dilations, strict=True):
+    for n, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True):
+        if n == UNKNOWN and s > 1:
+            b.static(x)
         total = max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0)
         small = total // 2
         found.append((small, total - small) if auto_pad == "SAME_UPPER" else (total - small, small))
@@ -53,7 +59,7 @@ def convolution(
     ``[M, C / group, ...]``, bias ``[M]``."""
     rank = x.rank - 2
     steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
-    padding = around(b, x.shape[2:], weight.shape[2:], steps, spread, pads, auto_pad)
+    padding = around(b, x, weight.shape[2:], steps, spread, pads, auto_pad)
     flat = rank == 1
     if flat:  # an image of one row
         x, weight = b.unsqueezed(x, (2,)), b.unsqueezed(weight, (2,))

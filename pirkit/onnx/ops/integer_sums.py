@@ -153,7 +153,7 @@ def convolution_sums(
     def sums(scale: Value) -> Value:
         steps = list(how.get("strides") or [1] * (image.rank - 2))
         spread = list(how.get("dilations") or [1] * (image.rank - 2))
-        padding = around(b, image.shape[2:], held.shape[2:], steps, spread, how.get("pads"),
+        padding = around(b, image, held.shape[2:], steps, spread, how.get("pads"),
                          how.get("auto_pad", "NOTSET"))  # fmt: skip
         data, more = unsigned(b, image)
         data = b.concat([data] * len(parts), 1)

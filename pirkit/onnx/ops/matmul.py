@@ -54,7 +54,7 @@ def _(
     b: NodeBuilder, x: Value, y: Value, x_zero: Value | None = None, y_zero: Value | None = None
 ) -> Value:
     left, right = centered(b, x, x_zero, rows=True), centered(b, y, y_zero)
-    if x.shape[-1] > 256:  # float32 holds sums of 256 such products exactly
+    if not 0 <= x.shape[-1] <= 256:  # float32 holds sums of 256 such products exactly
         left, right = b.cast(left, dt.float64), b.cast(right, dt.float64)
     out = b.cast(b.matmul(left, right), dt.int32)
     b.sums[out.ssa] = matmul_sums(b, Integers(x, x_zero), Integers(y, y_zero, axis=1))

@@ -9,6 +9,7 @@ from pirkit.dialect.build import Value
 from pirkit.onnx.node_builder import NodeBuilder
 from pirkit.onnx.rules import rule
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 
 
 @rule("BatchNormalization")
@@ -69,7 +70,7 @@ def _by_parts(
     inverse = b.rsqrt(b("pd_op.mean", b.multiply(rest, rest), axis=axes, keepdim=True) + epsilon)
     out = b.multiply(b.cast(b.multiply(rest, inverse), x.dtype), scale)
     out = out if bias is None else b.add(out, bias)
-    return (out, mean, inverse)[: b.outputs]
+    return (out, *(b.cast(v, dt.float32) for v in (mean, inverse)))[: b.outputs]
 
 
 @rule("GroupNormalization")
@@ -77,7 +78,7 @@ def _(
     b: NodeBuilder, x: Value, scale: Value, bias: Value, num_groups: int,
     epsilon: float = 1e-5, stash_type: int = 1,
 ) -> Any:  # fmt: skip
-    channels = x.shape[1]
+    channels = x.shape[1] if x.shape[1] != UNKNOWN else b.static(x)[1]
     if scale.shape[0] != channels:  # before operator set 21 a number for each group
         each = channels // num_groups
         scale, bias = (b.reshape(b.expanded(b.unsqueezed(v, (1,)), (num_groups, each)),
@@ -97,8 +98,7 @@ def _(
     low = (size - 1) // 2
     around = [0, 0, low, size - 1 - low, *[0, 0] * (x.rank - 2)]
     squares = b.pad(b.multiply(x, x), paddings=tuple(around), pad_value=0.0)
-    channels = x.shape[1]
-    near = [b.cut(squares, 1, i, i + channels) for i in range(size)]
+    near = [b.cut(squares, 1, i, i + 1 - size or 2**31 - 1) for i in range(size)]
     total = b.total(near)
     assert total is not None
     divisor = b.elementwise_pow(total * (alpha / size) + bias, b.const(beta, x.dtype))

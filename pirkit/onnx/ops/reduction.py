@@ -56,6 +56,17 @@ def _log_sum_exp(b: NodeBuilder, x: Value, axes: tuple[int, ...], keep: bool) ->
     return b.logsumexp(x, axis=axes, keepdim=keep, reduce_all=False)
 
 
+def _in_float(reduce: Reduce) -> Reduce:
+    """Integers are reduced in float64, and the result is truncated to their type."""
+
+    def reduced(b: NodeBuilder, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
+        if x.dtype.is_float:
+            return reduce(b, x, axes, keep)
+        return b.cast(reduce(b, b.cast(x, dt.float64), axes, keep), x.dtype)
+
+    return reduced
+
+
 _REDUCED: Final[dict[str, Reduce]] = {
     "ReduceSum": _sum,
     "ReduceMean": _mean,
@@ -63,10 +74,10 @@ _REDUCED: Final[dict[str, Reduce]] = {
     "ReduceMax": _best("max"),
     "ReduceMin": _best("min"),
     "ReduceL1": lambda b, x, axes, keep: _sum(b, b.abs(x), axes, keep),
-    "ReduceL2": lambda b, x, axes, keep: b.sqrt(_sum(b, b.multiply(x, x), axes, keep)),
+    "ReduceL2": _in_float(lambda b, x, axes, keep: b.sqrt(_sum(b, b.multiply(x, x), axes, keep))),
     "ReduceSumSquare": lambda b, x, axes, keep: _sum(b, b.multiply(x, x), axes, keep),
-    "ReduceLogSum": lambda b, x, axes, keep: b.log(_sum(b, x, axes, keep)),
-    "ReduceLogSumExp": _log_sum_exp,
+    "ReduceLogSum": _in_float(lambda b, x, axes, keep: b.log(_sum(b, x, axes, keep))),
+    "ReduceLogSumExp": _in_float(_log_sum_exp),
 }
 
 
@@ -85,6 +96,8 @@ def _enter(name: str, reduce: Reduce) -> None:
 
 def _pointwise(b: NodeBuilder, name: str, x: Value) -> Value:
     """A reduction over no dimensions: only its element-wise part remains."""
+    if name == "ReduceLogSum" and not x.dtype.is_float:
+        return b.cast(b.log(b.cast(x, dt.float64)), x.dtype)
     if name in ("ReduceL1", "ReduceL2"):
         return b.abs(x)
     if name == "ReduceSumSquare":

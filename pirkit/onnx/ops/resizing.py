@@ -191,10 +191,11 @@ def _cubic_samples(b: NodeBuilder, x: Value, grid: Value, corners: bool, padding
     """
     if x.rank != 4:
         raise b.unsupported("of volumes with cubic interpolation has no rule")
-    steps = [b.const((size - corners) / 2, grid.dtype) for size in (x.shape[3], x.shape[2])]
+    rows, columns = x.shape[2:] if UNKNOWN not in x.shape[2:] else b.static(x)[2:]
+    steps = [b.const((size - corners) / 2, grid.dtype) for size in (columns, rows)]
     firsts: list[Value] = []
     weights: list[list[Value]] = []
-    for d, (step, size) in enumerate(zip(steps, (x.shape[3], x.shape[2]), strict=True)):
+    for d, (step, size) in enumerate(zip(steps, (columns, rows), strict=True)):
         middle = b.const((size - 1) / 2, grid.dtype)
         place = b.add(b.multiply(b.cut(grid, 3, d, d + 1), step), middle)
         first = b.floor(place)

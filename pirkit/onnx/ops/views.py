@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -114,6 +114,10 @@ def _(
     return tuple([b.cut(x, place, s, s + n) for s, n in zip(starts, sizes, strict=False)])
 
 
+UNKNOWN_END: Final = 2**31 - 1
+"""The end of a slice that takes all to the end of an unknown size."""
+
+
 @rule("Slice")
 def _(
     b: NodeBuilder, x: Value, begin: Value | None = None, end: Value | None = None,
@@ -136,7 +140,7 @@ def _(
         if size == UNKNOWN:
             if step < 0:
                 b.static(x)
-            bounds.append((d, s, min(e, 2**31 - 1), step))
+            bounds.append((d, s, min(e, UNKNOWN_END), step))
             continue
         low, high, step = slice(s, max(e, -size - 1) if step < 0 else e, step).indices(size)
         if step < 0:  # the same elements of the flipped dimension, forward
@@ -144,14 +148,16 @@ def _(
             low, high, step = size - 1 - low, size - 1 - high, -step
         bounds.append((d, low, max(high, low), step))
     found = b.flip(x, axis=tuple(flipped)) if flipped else x
-    bounds = [t for t in bounds if (t[1], t[2], t[3]) != (0, x.shape[t[0]], 1)]
+    sizes = [UNKNOWN_END if n == UNKNOWN else n for n in x.shape]
+    bounds = [t for t in bounds if t[1:] != (0, sizes[t[0]], 1)]
     if not bounds:
         return found
     d, s, e, steps = (tuple(n) for n in zip(*bounds, strict=True))
     if any(low == high for low, high in zip(s, e, strict=True)):
-        sizes = dict(zip(d, zip(s, e, steps, strict=True), strict=True))
-        shape = [len(range(*sizes[i])) if i in sizes else n for i, n in enumerate(x.shape)]
-        return b.const(0, x.dtype, shape)
+        parts = dict(zip(d, zip(s, e, steps, strict=True), strict=True))
+        if UNKNOWN not in x.shape:
+            shape = [len(range(*parts[i])) if i in parts else n for i, n in enumerate(x.shape)]
+            return b.const(0, x.dtype, shape)
     if set(steps) == {1}:
         return b("pd_op.slice", found, starts=s, ends=e, axes=d)
     return b.strided_slice(found, starts=s, ends=e, strides=steps, axes=d)

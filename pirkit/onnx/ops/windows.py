@@ -141,18 +141,14 @@ def _windows(
     b: NodeBuilder, x: Value, kernel: Sequence[int], steps: Sequence[int], spread: Sequence[int]
 ) -> list[Value]:
     """For each position in the kernel a strided slice of ``x``: the elements that it meets."""
-    sizes = x.shape[2:]
     axes = tuple(range(2, x.rank))
     found: list[Value] = []
     for place in np.ndindex(*kernel):
-        starts: list[int] = []
-        ends: list[int] = []
-        for i, k, n, s, d in zip(place, kernel, sizes, steps, spread, strict=True):
-            count = (n - (k - 1) * d - 1) // s + 1
-            starts.append(i * d)
-            ends.append(i * d + (count - 1) * s + 1)
-        found.append(b.strided_slice(x, starts=tuple(starts), ends=tuple(ends),
-                                     strides=tuple(steps), axes=axes))  # fmt: skip
+        starts = tuple([i * d for i, d in zip(place, spread, strict=True)])
+        behind = [(k - 1 - i) * d for i, k, d in zip(place, kernel, spread, strict=True)]
+        ends = tuple([-n if n else 2**31 - 1 for n in behind])  # the size may be unknown
+        found.append(b.strided_slice(x, starts=starts, ends=ends, strides=tuple(steps),
+                                     axes=axes))  # fmt: skip
     return found
 
 
@@ -163,7 +159,7 @@ def _geometry(
     """Strides, dilations and padding of a pooling."""
     rank = x.rank - 2
     steps, spread = list(strides or [1] * rank), list(dilations or [1] * rank)
-    padding = around(b, x.shape[2:], kernel, steps, spread, pads, auto_pad)
+    padding = around(b, x, kernel, steps, spread, pads, auto_pad)
     if ceil_mode:
         padding = _ceiled(b.static(x)[2:], kernel, steps, spread, padding)
     return steps, spread, padding
@@ -266,7 +262,7 @@ def _(
 ) -> Value:  # fmt: skip
     steps, spread, padding = _geometry(b, x, kernel_shape, strides, dilations, pads, auto_pad,
                                        ceil_mode)  # fmt: skip
-    declared = around(b, x.shape[2:], kernel_shape, steps, spread, pads, auto_pad)
+    declared = around(b, x, kernel_shape, steps, spread, pads, auto_pad)
     even = all(low == high for low, high in padding) and padding == declared
     fits = all(max(p) < k for p, k in zip(padding, kernel_shape, strict=True))
     if x.rank == 4 and all(d == 1 for d in spread) and even and fits:

@@ -21,6 +21,8 @@ UFUNCS: Final[dict[str, np.ufunc]] = {
 }
 """The function that combines an element and the given value; ``set`` ignores the element."""
 
+LOST_PART: Final = "a complex value loses its imaginary part in a real tensor"
+
 
 class At:
     """The result of ``x.at``, to be indexed as ``x`` is."""
@@ -40,7 +42,8 @@ class Updates:
 
     Values are broadcast to the shape of ``x[index]`` and take the element type of ``x``. Elements
     that are named twice are combined twice; which value ``set`` leaves there is not defined. An
-    index out of range raises, in a program where it runs. A traced mask takes one number.
+    index out of range raises, in a program where it runs; a complex value for a real ``x`` raises.
+    A traced mask takes one number.
     """
 
     __slots__ = ("_index", "_tensor")
@@ -93,10 +96,17 @@ class Updates:
 
 
 def update(array: Any, index: tuple[Any, ...], how: str, value: Any) -> Any:
-    """A copy of an array with elements updated. Raises IndexError and ValueError as numpy does."""
+    """A copy of an array with elements updated.
+
+    Raises IndexError and ValueError as numpy does, and TypeError for a complex value of a real
+    array, whose imaginary part would be lost.
+    """
     made = array.copy()
     with np.errstate(all="ignore"):
-        given = np.asarray(value).astype(made.dtype)
+        given = np.asarray(value)
+        if given.dtype.kind == "c" != made.dtype.kind:
+            raise TypeError(LOST_PART)
+        given = given.astype(made.dtype)
         if how == "set":
             made[index] = given
         elif how in ("divide", "power") and made.dtype.kind not in "fc":

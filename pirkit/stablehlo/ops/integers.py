@@ -45,7 +45,16 @@ def as_word(b: HloBuilder, x: Value, to: Tensor) -> Value:
 
 
 def divided(b: HloBuilder, x: Value, y: Value, type_: Tensor) -> Value:
-    """The quotient of integers, towards zero."""
+    """The quotient of integers, towards zero; all bits are set where XLA divides by zero."""
+    if not b.number_of(y):
+        none = b.equal(y, b.const(0, y.dtype))
+        found = _divided(b, x, b.where(none, b.const(1, y.dtype, y.shape), y), type_)
+        bits = 255 if y.dtype is dt.uint8 else -1
+        return b.where(none, b.const(bits, y.dtype, y.shape), found)
+    return _divided(b, x, y, type_)
+
+
+def _divided(b: HloBuilder, x: Value, y: Value, type_: Tensor) -> Value:
     if x.dtype not in (dt.int32, dt.int64):
         wide = [as_unsigned(b, v) if type_.is_unsigned else b.cast(v, dt.int32) for v in (x, y)]
         return b.cast(_towards_zero(b, *wide), x.dtype)

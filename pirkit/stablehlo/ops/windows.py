@@ -81,8 +81,8 @@ class Window:
         """The same as `parts`, for one dimension."""
         size, step, spread = self.sizes[d], self.strides[d], self.spread[d]
         count = self.count(x, d)
-        return [b.cut(x, d, i * spread, i * spread + (count - 1) * step + 1, step)
-                for i in range(size)]  # fmt: skip
+        reach = (count - 1) * step + 1 if count > 0 else 0
+        return [b.cut(x, d, i * spread, i * spread + reach, step) for i in range(size)]
 
 
 @rule("reduce_window")

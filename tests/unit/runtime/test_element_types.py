@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+import pirkit
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import constant, constants
 from tests.whole_program.processes import printed
@@ -53,3 +54,12 @@ def test_numbers_are_converted_together_as_one_by_one(
 def test_copies_of_an_element_type_are_that_type(copied: Any) -> None:
     """They are compared by identity."""
     assert copied(dt.bfloat16) is dt.bfloat16
+
+
+def test_an_element_type_equals_what_the_type_of_numpy_equals() -> None:
+    others = ["float32", "f4", np.float32, np.dtype("float32"), dt.float32, "float64", float, "x"]
+    assert [dt.float32 == other for other in others] == [True] * 5 + [False] * 3
+    assert [other == dt.float32 for other in others] == [True] * 5 + [False] * 3
+    assert dt.bfloat16 == "bfloat16" != dt.float16
+    assert pirkit.tensor(np.zeros(2)).dtype in ("float32", "float64")
+    assert dt.float64 != None  # noqa: E711

@@ -40,9 +40,14 @@ def _(x: Array) -> Any:
     return np.maximum(x, 0)
 
 
+def _bounded(x: Array, low: float, high: float) -> Any:
+    """`np.clip`, which keeps a zero whose sign is not that of the bound that it equals."""
+    return np.where(x <= low, low, np.where(x >= high, high, x))
+
+
 @op
 class Relu6(_Activation):
-    """`x` moved into [0, 6]. Native code gives 0 for -0.0, where the slope is that of the bound."""
+    """`x` moved into [0, 6]; -0.0 becomes the bound 0.0, which it equals."""
 
     name = "pd_op.relu6"
     traits = (IDEMPOTENT, NONNEGATIVE)
@@ -51,7 +56,7 @@ class Relu6(_Activation):
 @reference(Relu6)
 @in_f32
 def _(x: Array) -> Any:
-    return np.clip(x, 0, 6)
+    return _bounded(x, 0, 6)
 
 
 @op
@@ -84,7 +89,7 @@ def _(x: Array, *, slope: float, offset: float) -> Any:
 
 @op
 class Hardtanh(_Activation):
-    """`clip(x, t_min, t_max)`.
+    """`clip(x, t_min, t_max)`; a zero that equals a bound has the bound's sign.
 
     C1: `x` is a float tensor.
     C2: `t_min` is at most `t_max`.
@@ -98,7 +103,7 @@ class Hardtanh(_Activation):
 @reference(Hardtanh)
 @in_f32
 def _(x: Array, *, t_min: float, t_max: float) -> Any:
-    return np.clip(x, t_min, t_max)
+    return _bounded(x, t_min, t_max)
 
 
 @op

@@ -112,9 +112,9 @@ def _hardswish(c: OpCall, g: Value) -> Value:
     return b.where(x <= -3, 0.0, g * inner)
 
 
-def _inside(c: OpCall) -> Value:
+def _beyond(c: OpCall) -> Value:
     scaled = c.x * c.slope + c.offset
-    return c.b.logical_and(scaled > 0, scaled < 1)
+    return c.b.logical_or(scaled <= 0, scaled >= 1)
 
 
 DERIVED: Final[dict[str, Rule]] = {
@@ -122,7 +122,7 @@ DERIVED: Final[dict[str, Rule]] = {
     "relu6": _zero_where(lambda c: c.b.logical_or(c.x <= 0, c.x >= 6)),
     "leaky_relu": lambda c, g: c.b.where(c.x >= 0, g, g * c.negative_slope),
     "hardtanh": _zero_where(lambda c: c.b.logical_or(c.x <= c.t_min, c.x >= c.t_max)),
-    "hardsigmoid": lambda c, g: c.b.where(_inside(c), g * c.slope, 0.0),
+    "hardsigmoid": lambda c, g: c.b.where(_beyond(c), 0.0, g * c.slope),
     "hardswish": _hardswish,
     "logsigmoid": lambda c, g: g * (1 - c.b.sigmoid(c.x)),
 }

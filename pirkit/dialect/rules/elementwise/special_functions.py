@@ -38,7 +38,8 @@ def _derivative_of_i1(c: OpCall) -> Value:
     """
     b, x = c.b, c.x
     root = b.exp(b.abs(x) * 0.5)
-    return (b.i0e(x) - _over(b, b.i1e(x), x)) * root * root
+    found = (b.i0e(x) - _over(b, b.i1e(x), x)) * root * root
+    return b.where(b.isinf(x), b.abs(x), found)
 
 
 def _derivative_of_i1e(c: OpCall) -> Value:

@@ -7,10 +7,19 @@ from typing import Any, Final
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
-from pirkit.dialect.opdef import decompose, vjp
+from pirkit.dialect.opdef import decompose, jet, vjp
 from pirkit.dialect.rules.movement.movement import from_start
 from pirkit.dialect.rules.movement.size_ops import as_list, sizes_of
 from pirkit.dialect.rules.reduction.reduction import count
+from pirkit.dialect.rules.taylor.series import (
+    Series,
+    integrated,
+    power,
+    product,
+    scaled,
+    squared,
+    times,
+)
 from pirkit.runtime import dtype as dt
 
 LOG_LIMIT: Final = 1e20
@@ -99,6 +108,22 @@ def _(c: OpCall, g: Value) -> Value:
     b, p, y = c.b, c.b.wide(c.input), c.b.wide(c.label)
     slope = (p - y) / b.maximum((1 - p) * p, b.value(1e-12, p))
     return g * b.cast(slope, g.dtype)
+
+
+@jet("pd_op.bce_loss")
+def _(c: OpCall, x: Series, _label: Series) -> Series:
+    """From the slope of the reverse rule, so that both modes agree at 0 and 1."""
+    b, label = c.b, c.b.wide(c.label)
+    full: Series = [v and b.wide(v) for v in (c.input, *x)]
+    p = b.wide(c.input)
+    is_flat = b.less_equal((1 - p) * p, b.value(1e-12, p))
+    minus = [scaled(v, -1) for v in squared(b, full)]
+    curved = [b.total(pair) for pair in zip(full, minus, strict=True)]
+    limits = [1e-12, *[0.0] * len(x)]
+    variance = [v and b.where(is_flat, n, v) for n, v in zip(limits, curved, strict=True)]
+    slope = product(b, [p - label, *full[1:]], power(b, variance, -1), times)
+    found = [integrated(b, slope, full, k) for k in range(1, len(full))]
+    return [v and b.cast(v, c.out.dtype) for v in found]
 
 
 @decompose("pd_op.huber_loss")

@@ -58,7 +58,10 @@ def _(c: OpCall) -> tuple[Value, ...]:
 @decompose("pd_op.rms_norm")
 def _(c: OpCall) -> tuple[Value, ...]:
     b, x = c.b, c.b.wide(c.x)
-    axes = tuple(range(x.rank - len(c.normalized_shape), x.rank))
+    begin = x.rank - len(c.normalized_shape)
+    axes = tuple(range(begin, x.rank))
+    if UNKNOWN in x.shape[begin:]:  # 0 keeps a size; for others the run raises
+        x = b.reshape(x, [*[0] * begin, *c.normalized_shape])
     inverse = b.rsqrt(_mean(b, x * x, axes) + c.epsilon)
     return _scaled(c, x * inverse, c.normalized_shape), b.squeeze(inverse, axis=axes)
 

@@ -12,6 +12,7 @@ from pirkit.dialect.opdef import decompose, vjp
 from pirkit.dialect.rules.movement.movement import arange, part
 from pirkit.dialect.rules.reduction.reduction import axes_of
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 
 
 @vjp("pd_op.cummax", "pd_op.cummin")
@@ -30,6 +31,8 @@ def _(c: OpCall) -> tuple[Value, Value]:
         return x, b.const(0, dt.int64)
     axis = c.axis % x.rank
     order = b.argsort(x, axis=axis, stable=True)[1]
+    if x.shape[axis] == UNKNOWN:  # unlike a slice, a gather raises where there are fewer elements
+        return _read(c, b.gather(order, b.const(c.k - 1, dt.int64, (1,)), axis=axis), axis)
     return _read(c, part(b, order, (axis,), (c.k - 1,), (c.k,)), axis)
 
 

@@ -52,11 +52,12 @@ def _bessel(order: int, is_scaled: bool) -> Callable[[OpCall, Series], Series]:
     """I0 or I1, which is the slope of I0."""
 
     def rule(c: OpCall, x: Series) -> Series:
-        b, degree = c.b, c.b.algebra.degree
-        zeroth = _derivatives(b, c.x, max(degree + order + 1, 2))
+        b, degree, infinite = c.b, c.b.algebra.degree, c.b.isinf(c.x)
+        finite = b.where(infinite, 1.0, c.x)
+        zeroth = _derivatives(b, finite, max(degree + order + 1, 2))
         known = [zeroth[m + order] * float(m + 1 if order else 1) for m in range(degree + 1)]
         if is_scaled:  # times the series of exp(-|x|), over its value
-            sign = b.sign(c.x)
+            sign = b.sign(finite)
             local: Series = []
             for m in range(1, degree + 1):
                 total = known[m]
@@ -65,8 +66,10 @@ def _bessel(order: int, is_scaled: bool) -> Callable[[OpCall, Series], Series]:
                     total = total + (part * sign if j % 2 else part * (sign * sign))
                 local.append(total)
         else:
-            root = b.exp(b.abs(c.x) * 0.5)  # the exponential itself overflows before the product
+            root = b.exp(b.abs(finite) * 0.5)  # the exponential itself overflows before the product
             local = [v * root * root for v in known[1:]]
+        limits = [0.0, 0.0] if is_scaled else [c.x, b.abs(c.x)]
+        local = [b.where(infinite, limits[(order + m) % 2 == 0], v) for m, v in enumerate(local, 1)]
         return composed(b, local, x)
 
     return rule

@@ -237,3 +237,13 @@ def _(c: OpCall, *values: Series) -> tuple[Series, ...]:
 jet("pd_op.print", "pd_op.share_data", "pd_op.share_data_", "pd_op.memcpy_h2d", "pd_op.memcpy_d2h")(
     _same
 )
+
+
+@jet("pd_op.hardswish")
+def _(c: OpCall, x: Series) -> Series:
+    """From its derivatives: those of its factors are NaN at infinities."""
+    b = c.b
+    low, high = c.x <= -3, c.x >= 3
+    slope = b.where(low, 0.0, b.where(high, b.ones_like(c.x), c.x * (1 / 3) + 0.5))
+    curve = b.where(b.logical_or(low, high), 0.0, b.like(1 / 6, c.x))
+    return composed(b, [slope, curve][: b.algebra.degree], x)

@@ -199,12 +199,23 @@ def _hardsigmoid(b: Binding) -> tuple[Passes, int]:
     return passes, 0
 
 
-def _relu6(b: Binding) -> tuple[Passes, int]:
-    return clipped(0, 6), 0
+def _bounded(low: float, high: float) -> tuple[Passes, int]:
+    if low and high:
+        return clipped(low, high), 0
+
+    def passes(x: Array, out: Array) -> None:
+        x.clip(low, high, out)
+        np.add(out, 0, out)  # -0.0 is below a bound of 0.0
+
+    return passes, 0
+
+
+def _relu6(_: Binding) -> tuple[Passes, int]:
+    return _bounded(0, 6)
 
 
 def _hardtanh(b: Binding) -> tuple[Passes, int]:
-    return clipped(b.constant("t_min"), b.constant("t_max")), 0
+    return _bounded(b.constant("t_min"), b.constant("t_max"))
 
 
 def _leaky_relu(b: Binding) -> tuple[Passes, int]:
@@ -241,6 +252,7 @@ def _hardshrink(b: Binding) -> tuple[Passes, int]:
         np.less_equal(w, width, out=w)
         np.logical_not(w, out=w)
         np.multiply(x, w, out)
+        np.add(out, 0, out)  # the product of a negative number is -0.0
 
     return passes, 1
 
