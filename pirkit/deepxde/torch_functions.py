@@ -270,7 +270,9 @@ def _like(number: float) -> Rule:
 
 
 def _clone(recording: Recording, x: Any, **_: Any) -> Any:
-    return Probe.of(recording.lifted(x), getattr(x, "rows", None))
+    """A value of its own: a derivative by the copy is not one by what was copied."""
+    value = recording.lifted(x)
+    return Probe.of(value.b.assign(value), getattr(x, "rows", None))
 
 
 def _softmax(name: str) -> Rule:
