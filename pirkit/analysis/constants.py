@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from pirkit.analysis.alias import AliasClasses
+from pirkit.analysis.effects import is_variable
 from pirkit.dialect.infer import constant_array, constant_scalar
 from pirkit.dialect.kinds import CONSTANT_LIKE, VIEW
 from pirkit.dialect.opdef import reference
@@ -29,9 +30,10 @@ UNKNOWN_VALUE: Final = _Unknown()
 
 
 def is_constant(value: SSAValue, classes: AliasClasses) -> bool:
-    """True if the value comes from a constant op and nothing writes its storage."""
-    owner = value.owner
-    return declares(owner, CONSTANT_LIKE) and not classes.is_written(value)
+    """True if the value comes from a constant op, nothing writes its storage, and no recorded
+    derivative is taken by it."""
+    is_fixed = declares(value.owner, CONSTANT_LIKE) and not classes.is_written(value)
+    return is_fixed and not is_variable(value)
 
 
 def array_of(value: SSAValue, classes: AliasClasses, max_elements: int) -> Array | None:
@@ -53,7 +55,7 @@ def splat_of(value: SSAValue, classes: AliasClasses) -> Array | None:
     """
     owner = value.owner
     while isinstance(owner, PirOp) and owner.definition.kind == VIEW and owner.operands:
-        if classes.is_written(value):
+        if classes.is_written(value) or is_variable(value):
             return None
         value = owner.operands[0]
         owner = value.owner

@@ -11,7 +11,7 @@ from pirkit.dialect.kinds import SINK, SOURCE, TERMINATOR
 from pirkit.dialect.op_form import REGIONS
 from pirkit.dialect.opdef import PURE, WRITE
 from pirkit.dialect.operation import PirOp, bodies, declares
-from pirkit.dialect.ops.control.derivatives import CUSTOM
+from pirkit.dialect.ops.control.derivatives import CUSTOM, GRADIENT, JET
 
 WRITE_BACK: Final = "pd_op.assign_out_"
 """The op that writes the last content of an input or parameter back to the host's storage."""
@@ -71,6 +71,25 @@ def is_stand_in(value: SSAValue) -> bool:
         use.operation.name == CUSTOM and use.index in stand_ins(cast(PirOp, use.operation))
         for use in value.uses
     )
+
+
+def is_variable(value: SSAValue) -> bool:
+    """True if a recorded derivative is taken by the value: its content does not stand for it.
+
+    Neither a constant nor another value of the same content may replace it, or be replaced by it.
+    """
+    return any(
+        use.operation.name in (GRADIENT, JET) and use.index in variables(cast(PirOp, use.operation))
+        for use in value.uses
+    )
+
+
+def variables(op: PirOp) -> range:
+    """The operands of a derivative with respect to which it is taken."""
+    count: int = op.attribute("targets")
+    if op.name == GRADIENT:
+        return range(2 * count, len(op.operands))
+    return range(count, count + len(op.attribute("given")))
 
 
 def stand_ins(op: PirOp) -> range:

@@ -36,11 +36,10 @@ from pirkit.analysis.row_dependence import depends_by_rows
 from pirkit.dialect.infer import fill_value
 from pirkit.dialect.kinds import RESHAPE
 from pirkit.dialect.operation import PirOp, declares, with_nested
+from pirkit.dialect.ops.control.derivatives import GRADIENT, JET
 from pirkit.dialect.types import meta_of
 from pirkit.runtime.meta import UNKNOWN, TensorMeta
 
-GRADIENT: Final = "pir.gradient"
-JET: Final = "pir.jet"
 MOST_COLUMNS: Final = 128
 """Numbers in a row of a variable up to which each is a direction of its own."""
 _MOST_CONSTANT: Final = 1 << 20

@@ -220,7 +220,7 @@ class Recording(overrides.TorchFunctionMode):
         Shorter rows end with zeros, so that sums need no scatter.
         """
         if id(matrix) not in self.kept:
-            held = matrix.coalesce()
+            held = matrix.to_sparse().coalesce()  # of rows or columns, too
             (rows, columns), values = held.indices().numpy(), held.values().numpy()
             counts = np.bincount(rows, minlength=matrix.shape[0])
             within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

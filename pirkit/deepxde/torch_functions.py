@@ -270,7 +270,9 @@ def _like(number: float) -> Rule:
 
 
 def _clone(recording: Recording, x: Any, **_: Any) -> Any:
-    return Probe.of(recording.lifted(x), getattr(x, "rows", None))
+    """A value of its own: a derivative by the copy is not one by what was copied."""
+    value = recording.lifted(x)
+    return Probe.of(value.b.assign(value), getattr(x, "rows", None))
 
 
 def _softmax(name: str) -> Rule:
@@ -317,15 +319,16 @@ def _setitem(recording: Recording, x: Any, index: Any, given: Any) -> Any:
     x.value, x.rows = pirkit.where(recording.captured(places.numpy()), given, value), None
 
 
-def _sparse_matmul(recording: Recording, matrix: Any, x: Any) -> Any:
-    """A constant sparse matrix times a dense one: gathered rows, scaled and added up."""
-    if isinstance(matrix, Probe) or matrix.layout != torch.sparse_coo:
-        raise NotCovered("a sparse matrix that is not constant, or not of coordinates, is read")
-    columns, scales = recording.entries(matrix)
-    value = recording.whole(x)
+def _matmul(recording: Recording, x: Any, y: Any) -> Any:
+    """A constant sparse matrix gathers rows, which are scaled and added up."""
+    if isinstance(x, Probe) or not isinstance(x, torch.Tensor) or x.layout == torch.strided:
+        return recording.whole(x) @ recording.whole(y)
+    columns, scales = recording.entries(x)
+    value = recording.whole(y)
     found = ops.gather(value, recording.captured(columns.ravel()), axis=0)
     found = found.reshape((*columns.shape, *found.shape[1:]))
-    return (found * recording.captured(scales[..., None])).sum(axis=1)
+    scales = scales.reshape(*scales.shape, *[1] * (value.rank - 1))
+    return (found * recording.captured(scales)).sum(axis=1)
 
 
 _MOST_PLACED: Final = 7
@@ -360,5 +363,5 @@ _RULES: Final[dict[str, Rule]] = {
     "stack": _stack,
     "requires_grad_": _watched,
     "setitem": _setitem,
-    **{name: _sparse_matmul for name in ("_sparse_mm", "sparse_mm")},
+    **{name: _matmul for name in ("matmul", "mm", "mv", "bmm", "_sparse_mm", "sparse_mm")},
 }

@@ -82,10 +82,6 @@ def _flip(x: Any, *dims: Any) -> Any:
     return ops.flip(x, axis=_numbers(dims))
 
 
-def _matmul(x: Any, y: Any) -> Any:
-    return x @ y
-
-
 def _rmatmul(y: Any, x: Any) -> Any:
     return x @ y
 
@@ -141,7 +137,6 @@ WHOLE: Final[dict[str, Rule]] = {
     **{name: _concat for name in ("cat", "concat", "concatenate")},
     **{name: _reshape for name in ("reshape", "view")},
     **{name: _swapped for name in ("transpose", "t", "swapaxes")},
-    **{name: _matmul for name in ("matmul", "mm", "mv", "bmm")},
     "flatten": _flatten,
     "expand": _expand,
     "repeat": _tile,

@@ -20,7 +20,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 
-from pirkit.analysis.effects import is_pure
+from pirkit.analysis.effects import is_pure, is_variable
 from pirkit.analysis.linear_forms import GRADIENT
 from pirkit.diag.errors import UnsupportedError
 from pirkit.dialect.build import Builder, Value
@@ -66,11 +66,13 @@ def reroll(module: ModuleOp, program: ProgramOp, captured: Arrays) -> list[Remar
 
 
 def _merge_equal(program: ProgramOp, captured: Arrays) -> None:
-    """Let one input stand for arrays of the same content."""
+    """Let one input stand for arrays of the same content, unless a derivative is taken by it."""
     known: dict[Hashable, SSAValue] = {}
     for op in program.operations:
         array = captured.get(op.attribute("name")) if op.name == "pd_op.data" else None
-        if array is not None and (held := np.asarray(array)).nbytes <= _MOST_COMPARED:
+        if array is None or is_variable(op.results[0]):
+            continue
+        if (held := np.asarray(array)).nbytes <= _MOST_COMPARED:
             key = (held.dtype, held.shape, held.tobytes())
             first = known.setdefault(key, op.results[0])
             if first is not op.results[0]:

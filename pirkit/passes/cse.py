@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
-from pirkit.analysis.effects import is_named, is_pure, is_stand_in
+from pirkit.analysis.effects import is_named, is_pure, is_stand_in, is_variable
 from pirkit.analysis.execution_order import Order, order_of
 from pirkit.dialect.attrs import ComplexAttr
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies
@@ -30,7 +30,8 @@ class CsePass(Pass):
     Two pure operations are merged if they have the same operands, attributes and types, and the
     first is in the same block or an enclosing one. They are not merged if storage of an operand may
     be written between them, if storage of a result is written at all (each needs its own), if
-    both results have external names, or if they stand for cotangents in a rule of the user.
+    both results have external names, if they stand for cotangents in a rule of the user, or if a
+    recorded derivative is taken by one of them.
 
     ::
 
@@ -96,7 +97,7 @@ class _Merge:
                 self.known[key] = previous
 
     def visit(self, op: PirOp, hidden: dict[Hashable, PirOp | None]) -> None:
-        if any(self.classes.is_written(r) or is_stand_in(r) for r in op.results):
+        if any(self.classes.is_written(r) or is_stand_in(r) or is_variable(r) for r in op.results):
             return
         key = self.key(op)
         first = self.known.get(key)

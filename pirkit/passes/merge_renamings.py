@@ -11,6 +11,7 @@ from typing import Final, cast
 
 from xdsl.ir import SSAValue
 
+from pirkit.analysis.effects import variables
 from pirkit.analysis.linear_forms import GRADIENT, JET
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.ops.control.derivatives import CUSTOM
@@ -27,32 +28,24 @@ def merge_renamings(program: ProgramOp) -> None:
     """
     ops = [cast(PirOp, op) for op in program.block.ops]
     derivatives = [op for op in ops if op.name in (GRADIENT, JET)]
-    variables = {v for op in derivatives for v in variables_of(op)}
+    known = {op.operands[i] for op in derivatives for i in variables(op)}
     rules = [op for op in program.block.walk() if op.name == CUSTOM]
 
     def selects_rule(copy: PirOp) -> bool:
         """Whether a rule depends on a copy of the variable of another derivative."""
-        if not rules or copy.operands[0] not in variables:
+        if not rules or copy.operands[0] not in known:
             return False
         reached = _reached_around(copy.results[0], copy)
         return any(v in reached for rule in rules for v in rule.operands)
 
-    copies = [op for op in ops if op.name == _RENAMING and op.results[0] in variables]
+    copies = [op for op in ops if op.name == _RENAMING and op.results[0] in known]
     for op in reversed(copies):
         copy, source = op.results[0], op.operands[0]
-        near = [d for d in derivatives if copy in variables_of(d)]
+        near = [d for d in derivatives if any(d.operands[i] is copy for i in variables(d))]
         reached = _reached_around(source, op)
         targets = (t for d in near for t in d.operands[: d.attribute("targets")])
         if source is not copy and reached.isdisjoint(targets) and not selects_rule(op):
             replace(op, [source])
-
-
-def variables_of(op: PirOp) -> tuple[SSAValue, ...]:
-    """The values with respect to which a derivative is taken."""
-    count: int = op.attribute("targets")
-    if op.name == GRADIENT:
-        return tuple(op.operands[2 * count :])
-    return tuple(op.operands[count : count + len(op.attribute("given"))])
 
 
 def _reached_around(source: SSAValue, copy: PirOp) -> set[SSAValue]:

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, Region, SSAValue
 
 from pirkit.analysis.alias import AliasClasses
 from pirkit.analysis.differentiation import stops_gradient
-from pirkit.analysis.effects import is_named
+from pirkit.analysis.effects import is_named, is_variable
 from pirkit.dialect.kinds import SOURCE
 from pirkit.dialect.op_form import OPERAND_SEGMENTS, RESULT_SEGMENTS
 from pirkit.dialect.opdef import OpDef
@@ -87,11 +87,13 @@ def erase(op: Operation) -> None:
 def may_replace(value: SSAValue, result: SSAValue, classes: AliasClasses) -> bool:
     """True if every use of ``result`` may use ``value`` instead, given that both hold equal data.
 
-    False if one of them is written anywhere, if gradients would flow differently, if the type of
-    ``value`` is less precise, or if both have external names.
+    False if one of them is written anywhere, if gradients would flow differently, if ``result`` is
+    a variable of a derivative, if the type of ``value`` is less precise, or if both have external
+    names.
     """
     return (
-        not classes.is_written(value)
+        not is_variable(result)
+        and not classes.is_written(value)
         and not classes.is_written(result)
         and is_as_precise(meta_of(value.type), meta_of(result.type))
         and (not _has_gradient(value) or stops_gradient(value) == stops_gradient(result))

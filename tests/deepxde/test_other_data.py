@@ -21,7 +21,7 @@ __all__ = ["double"]
 
 pytestmark = [  # of torch itself, about what DeepXDE uses
     pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Sparse (invariant checks|CSR tensor support):UserWarning"),
 ]
 
 PLACES: Final = np.linspace(0, 1, 6)[:, None]
@@ -128,6 +128,22 @@ def case_zero_coordinate_shift() -> Any:
     return dde.zcs.Model(data, deeponet("DeepONetCartesianProd")), adam(), []
 
 
+def case_zero_coordinate_shift_in_time() -> Any:
+    """A loop over functions that is rerolled; the shifts are two variables, both of zero."""
+    line = dde.geometry.GeometryXTime(dde.geometry.Interval(0, 1), dde.geometry.TimeDomain(0, 1))
+    ic = dde.icbc.IC(line, lambda x: 0, lambda _, on: on)
+
+    def heat(zcs: Any, y: Any, v: Any) -> Any:
+        lazy = dde.zcs.LazyGrad(zcs, y)
+        return lazy.compute((0, 1)) - lazy.compute((2, 0)) - v
+
+    pde = dde.data.TimePDE(line, heat, ic, num_domain=6, num_initial=3)
+    made = [dde.data.GRF(length_scale=0.4), PLACES, 9]
+    data = dde.zcs.PDEOperatorCartesianProd(pde, *made, function_variables=[0], num_test=4)
+    network = dde.nn.DeepONetCartesianProd([6, 8, 8], [2, 8, 8], "tanh", "Glorot normal")
+    return dde.zcs.Model(data, network), adam(), []
+
+
 def case_integral() -> Any:
     def ide(x: Any, y: Any, matrix: Any) -> Any:
         rhs = torch.matmul(torch.as_tensor(matrix), y)
@@ -157,7 +173,8 @@ def fractional(x: Any, y: Any, matrix: Any) -> Any:
     if isinstance(matrix, tuple | list):
         places, values, sizes = matrix
         matrix = torch.sparse_coo_tensor(np.asarray(places).T, values, tuple(sizes))
-        lhs = torch.sparse.mm(matrix, y)
+        rows = matrix.to_sparse_csr()
+        lhs = torch.sparse.mm(matrix, y) + matrix @ y - torch.mv(rows, y[:, 0])[:, None]
     else:
         lhs = torch.matmul(torch.as_tensor(matrix), y)
     return lhs - torch.sum(x**2, dim=1, keepdim=True)[: lhs.numel()]

@@ -10,6 +10,9 @@ from pirkit.runtime.meta import Meta, compatible
 
 KIND = "structure"
 
+GRADIENT: Final = "pir.gradient"
+JET: Final = "pir.jet"
+
 CUSTOM: Final = "pir.custom_derivative"
 """The op that stands for a derivative rule of the user."""
 
