@@ -11,10 +11,12 @@ from pirkit.dialect.opdef import lookup, reference
 from pirkit.dialect.winograd import TILES, tiles_of, transforms_of
 from pirkit.lowering.codegen.conv.compile_conv import native_winograd
 from pirkit.lowering.codegen.conv.nchwc_tile import ACTIVATIONS
+from pirkit.lowering.codegen.conv.winograd_blocking import WinogradConv, winograd_blocking
 from pirkit.lowering.whole_program.nchwc import winograd_conv_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.native.target import host
 
 Array = np.ndarray[Any, Any]
 
@@ -112,3 +114,17 @@ def test_the_matrices_compute_a_convolution_exactly(taps: int, tile: int) -> Non
     row, filter = random.standard_normal(tile + taps - 1), random.standard_normal(taps)
     found = a @ ((g @ filter) * (b @ row))
     np.testing.assert_allclose(found, np.correlate(row, filter), rtol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4, 16])
+@pytest.mark.parametrize(("size", "filters"), [(56, 64), (14, 256), (7, 512), (28, 48)])
+def test_threads_have_tasks(size: int, filters: int, threads: int) -> None:
+    block, sides = 16, (size, size)
+    conv = WinogradConv(
+        1, block, 8, filters // block, sides, sides, (1, 1), (3, 3), (4, 4), dt.float32
+    )
+    found = winograd_blocking(conv, host(), threads)
+    most = conv.counts[0] * conv.filter_blocks // found.filters
+    assert found.tasks(conv) >= min(threads, most)
+    assert conv.filter_blocks >= found.task_filters
+    assert found.task_filters % found.filters == 0

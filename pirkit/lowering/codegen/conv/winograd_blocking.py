@@ -168,7 +168,19 @@ def winograd_blocking(c: WinogradConv, target: Target, threads: int) -> Winograd
     # The transformed image of a task fits the L2 cache, unless it had too few tiles.
     row_bytes = c.points * c.blocks * c.block * wide * size
     rows = max(1, target.l2_bytes * 3 // 4 // row_bytes, -(-_FEW_TILES // wide))
-    rows = -(-high // -(-high // min(rows, high)))
+    found = _of_rows(c, target, threads, filters, min(rows, high))
+    while threads > 1 and found.rows > 1 and found.tasks(c) < 2 * threads:
+        found = _of_rows(c, target, threads, filters, found.rows // 2)
+    return found
+
+
+def _of_rows(
+    c: WinogradConv, target: Target, threads: int, filters: int, rows: int
+) -> WinogradBlocking:
+    """The other sizes where a task has at most so many rows of tiles."""
+    lanes = min(c.block, target.vector_bits // (8 * c.dtype.itemsize))
+    each, (high, wide) = c.block // lanes, c.counts
+    rows = -(-high // -(-high // rows))  # as equal as possible
     fitting = min(rows_that_fit(filters * each, _MAX_ROWS, target), rows * wide)
     positions = -(-rows * wide // -(-rows * wide // fitting))
     stacks = c.filter_blocks // filters
