@@ -176,30 +176,29 @@ class _Layouts(Struct):
         if block_plain.is_better(self, op, end):
             block_plain.as_matmul(self, op)
             return
+        b = self.builder(end.chain[-1])
+        planar = channels < self.block and op.attribute("groups") == 1 and x not in self.blocked
+        made = None if planar or not self.winograd else block_winograd.convolution(self, b, op, end)
+        self.replace_convolution(end, b, made or self.direct(b, op, end, planar))
+
+    def direct(self, b: Builder, op: PirOp, end: Epilogue, planar: bool) -> Value:
+        """The blocked form of a convolution; the image stays as it is if it is ``planar``."""
+        x, filter = op.operands
+        channels, filters = image_meta(x).shape[1], image_meta(filter).shape[0]
         groups, size = op.attribute("groups"), self.block
         depthwise = groups > 1 and groups == channels == filters
-        last, residual = end.chain[-1], end.residual
-        b = self.builder(last)
-        planar = channels < size and groups == 1 and x not in self.blocked
-        tile = block_winograd.tile_of(op) if self.winograd and not planar else ()
         operands = [
             b.wrap(x) if planar else self.in_blocks(b, x),
-            block_winograd.packed_filter(self, b, filter, tile)
-            if tile
-            else self.packed_filter(b, filter, planar, depthwise)
+            self.packed_filter(b, filter, planar, depthwise)
             if depthwise or groups == 1 or image_meta(filter).shape[1] % size == 0
             else self.diagonal_filter(b, filter),
             self.bias(b, end, filters),
-            None if residual is None else self.blocked[residual],
+            None if end.residual is None else self.blocked[end.residual],
         ]
         counted = channels if channels % size and not planar and groups == 1 else 0
-        kept = ("paddings",) if tile else ("strides", "paddings", "dilations")
-        attrs = {"kernel_size": image_meta(filter).shape[2:], "tile": tile} if tile else {}
-        attrs |= {name: op.attribute(name) for name in kept}
-        name = "pir.nchwc_winograd_conv2d" if tile else "pir.nchwc_conv2d"
-        made = b(name, *operands, **attrs, activation=end.activation, channels=counted)
-        self.ctx.count("winograd", int(bool(tile)))
-        self.replace_convolution(end, b, made)
+        same = {name: op.attribute(name) for name in ("strides", "paddings", "dilations")}
+        return b("pir.nchwc_conv2d", *operands, **same, activation=end.activation,
+                 channels=counted)  # fmt: skip
 
     def takes(self, op: PirOp) -> bool:
         """Whether a convolution has a blocked form."""

@@ -213,3 +213,21 @@ pir.program @winograd(%x "x" : tensor<1x32x16x16xf32>) {
   %4 = pd_op.conv2d(%3, %v) {strides = array<i32: 1, 1>, paddings = array<i32: 0, 0>, dilations = array<i32: 1, 1>, groups = 1 : i32} : (tensor<1x32x8x8xf32>, tensor<8x32x3x3xf32>) -> tensor<1x8x6x6xf32>
   pir.shadow_output(%4) {output_name = "y"} : (tensor<1x8x6x6xf32>) -> ()
 }
+
+// -----
+// Dilations divide an image into smaller ones, whose results are joined.
+// CHECK-LABEL: pir.program @dilated
+// CHECK:         [[P:%.*]] = pd_op.pad({{%.*}}) {{.*}}paddings = array<i32: 0, 0, 0, 0, 2, 2, 2, 3, 0, 0>
+// CHECK:         [[S:%.*]] = pd_op.reshape([[P]]) {shape = array<i64: 1, 8, 10, 2, 10, 2, 8>}
+// CHECK:         [[T:%.*]] = pd_op.transpose([[S]]) {perm = array<i32: 0, 3, 5, 1, 2, 4, 6>}
+// CHECK:         [[I:%.*]] = pd_op.reshape([[T]]) {shape = array<i64: 4, 8, 10, 10, 8>}
+// CHECK:         [[A:%.*]] = pir.nchwc_winograd_conv2d([[I]], {{.*}}paddings = array<i32: 0, 0>{{.*}} -> tensor<4x8x8x8x8xf32>
+// CHECK:         [[R:%.*]] = pd_op.reshape([[A]]) {shape = array<i64: 1, 2, 2, 8, 8, 8, 8>}
+// CHECK:         [[J:%.*]] = pd_op.transpose([[R]]) {perm = array<i32: 0, 3, 4, 1, 5, 2, 6>}
+// CHECK:         [[W:%.*]] = pd_op.reshape([[J]]) {shape = array<i64: 1, 8, 16, 16, 8>}
+// CHECK:         pd_op.slice([[W]]) {{.*}}ends = array<i64: 16, 15>
+pir.program @dilated(%x "x" : tensor<1x64x16x15xf32>) {
+  %w = pir.parameter() {parameter_name = "w"} : () -> tensor<64x64x3x3xf32>
+  %1 = pd_op.conv2d(%x, %w) {strides = array<i32: 1, 1>, paddings = array<i32: 2, 2>, dilations = array<i32: 2, 2>, groups = 1 : i32} : (tensor<1x64x16x15xf32>, tensor<64x64x3x3xf32>) -> tensor<1x64x16x15xf32>
+  pir.shadow_output(%1) {output_name = "y"} : (tensor<1x64x16x15xf32>) -> ()
+}
