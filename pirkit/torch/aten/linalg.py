@@ -53,16 +53,6 @@ def _(b: AtenBuilder, x: Value, upper: bool = False) -> Any:
     return NotImplemented if x.dtype.is_complex else b.cholesky(x, upper=upper)
 
 
-@rule("cholesky_solve")
-def _(b: AtenBuilder, y: Value, x: Value, upper: bool = False) -> Any:
-    """By the factor and its transpose, the lower one of the two first."""
-    if x.dtype.is_complex:
-        return NotImplemented
-    for transpose in (upper, not upper):
-        y = b.triangular_solve(x, y, upper=upper, transpose=transpose, unitriangular=False)
-    return y
-
-
 @rule("_linalg_solve_ex")
 def _(b: AtenBuilder, x: Value, y: Value, left: bool = True, check_errors: bool = False) -> Any:
     if not left or x.dtype.is_complex:
