@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product as combinations
+from typing import Final
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
@@ -14,6 +15,8 @@ from pirkit.dialect.rules.movement.size_ops import Size, as_list, in_shape, prod
 from pirkit.dialect.windows import slides
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
+
+_INT32: Final = 2**31 - 1
 
 
 def _number(b: Builder, size: Size, like: Value) -> Value:
@@ -30,20 +33,28 @@ def read_between(
     places: Sequence[Value],
     lengths: Sequence[Size],
     weight: Value | None = None,
+    *,
+    in_range: bool = False,
 ) -> Value:
     """Multilinear interpolation, with zeros around.
 
     ``rows [K, C]`` are the elements of all images. ``places`` has an array of positions ``[P]`` for
-    each spatial dimension, ``first [P]`` the row at which the image of each position begins.
+    each spatial dimension, ``first [P]`` the row at which the image of each position begins, which
+    is ``in_range`` if no data decide it.
     Returns ``[P, C]``, times ``weight [P]``.
     """
     total: Value | None = None
-    sides = [_neighbours(b, p, length) for p, length in zip(places, lengths, strict=True)]
+    # A vector of int32 has as many lanes as one of floats. Where the data say which image a
+    # position belongs to, a wrong one may be any int64.
+    is_short = in_range and UNKNOWN not in rows.shape and rows.shape[0] <= _INT32
+    kind = dt.int32 if is_short else dt.int64
+    first = first if first is None else b.cast(first, kind)
+    sides = [_neighbours(b, p, length, kind) for p, length in zip(places, lengths, strict=True)]
     for corner in combinations(*sides):
         share, index = weight, None
         for (portion, at), length in zip(corner, lengths, strict=True):
             share = portion if share is None else share * portion
-            index = at if index is None else index * as_list(b, length) + at
+            index = at if index is None else index * _like(b, length, index) + at
         assert index is not None
         assert share is not None
         found = b.gather(rows, index if first is None else index + first, axis=0)
@@ -53,7 +64,9 @@ def read_between(
     return total
 
 
-def _neighbours(b: Builder, place: Value, length: Size) -> list[tuple[Value, Value]]:
+def _neighbours(
+    b: Builder, place: Value, length: Size, kind: dt.DType
+) -> list[tuple[Value, Value]]:
     """The two elements around positions along one dimension: their shares, and which they are.
 
     All corners read these values, so that a sweep over them finds each condition once.
@@ -64,8 +77,15 @@ def _neighbours(b: Builder, place: Value, length: Size) -> list[tuple[Value, Val
     for at, share in ((low, 1.0 - away), (low + 1.0, away)):
         inside = b.logical_and(at >= 0.0, at <= last)
         part = b.where(inside, share, 0.0)
-        found.append((part, b.cast(b.where(inside, at, 0.0), dt.int64)))
+        found.append((part, b.cast(b.where(inside, at, 0.0), kind)))
     return found
+
+
+def _like(b: Builder, size: Size, index: Value) -> Value:
+    """A size as a factor of indices."""
+    if isinstance(size, int):
+        return b.const(size, index.dtype)
+    return b.cast(as_list(b, size), index.dtype)
 
 
 def _rows(b: Builder, x: Value, sizes: Sequence[Size]) -> Value:
@@ -97,9 +117,10 @@ def _(c: OpCall) -> Value:
     if c.mode == "nearest":
         places = [b.round(p) for p in places]
     points = _all(b, shape[1:-1])
-    image = b.floor_divide(_arange(b, product(b, sizes[0], points)), as_list(b, points))
-    first = image * as_list(b, _all(b, lengths))
-    found = read_between(b, _rows(b, x, sizes), first, places, lengths)
+    along = _arange(b, product(b, sizes[0], points))
+    image = b.floor_divide(along, _like(b, points, along))
+    first = image * _like(b, _all(b, lengths), image)
+    found = read_between(b, _rows(b, x, sizes), first, places, lengths, in_range=True)
     found = in_shape(b, found, [*shape[:-1], sizes[1]])
     back = b.transpose(found, perm=(0, n + 1, *range(1, n + 1)))
     return b.cast(back, c.x.dtype)
@@ -266,7 +287,8 @@ def _(c: OpCall) -> Value:
     size = math.prod(lengths)
     starts = [i * size for i in range(batch * parts) for _ in range(points)]
     weight = None if c.mask is None else b.reshape(b.wide(c.mask), (-1,))
-    found = read_between(b, rows, b.integers(starts), places, lengths, weight)
+    firsts = b.integers(starts)
+    found = read_between(b, rows, firsts, places, lengths, weight, in_range=True)
     windows = b.reshape(found, (batch, parts, math.prod(kernel), math.prod(out), channels // parts))
     windows = b.transpose(windows, perm=(0, 1, 4, 2, 3))
     terms = filter.shape[1] * math.prod(kernel)
