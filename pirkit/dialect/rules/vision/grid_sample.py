@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product as combinations
+from typing import Final
 
 from pirkit.dialect.build import Builder, Value
 from pirkit.dialect.opcall import OpCall
@@ -13,9 +14,9 @@ from pirkit.dialect.rules.movement.movement import OUTSIDE, part, refused
 from pirkit.dialect.rules.movement.size_ops import Size, as_list, in_shape, product, sizes_of
 from pirkit.dialect.windows import slides
 from pirkit.runtime import dtype as dt
-from pirkit.runtime.dtype import DType
-from pirkit.runtime.lazy_numpy import np
 from pirkit.runtime.meta import UNKNOWN
+
+_INT32: Final = 2**31 - 1
 
 
 def _number(b: Builder, size: Size, like: Value) -> Value:
@@ -32,26 +33,32 @@ def read_between(
     places: Sequence[Value],
     lengths: Sequence[Size],
     weight: Value | None = None,
+    *,
+    in_range: bool = False,
     nearest: bool = False,
 ) -> Value:
     """Multilinear interpolation, with zeros around, or the elements at whole positions.
 
     ``rows [K, C]`` are the elements of all images. ``places`` has an array of positions ``[P]`` for
-    each spatial dimension, ``first [P]`` the row at which the image of each position begins.
+    each spatial dimension, ``first [P]`` the row at which the image of each position begins, which
+    is ``in_range`` if no data decide it.
     Returns ``[P, C]``, times ``weight [P]``.
     """
     total: Value | None = None
-    counts = dt.int64 if first is None else first.dtype
+    # A vector of int32 has as many lanes as one of floats. Where the data say which image a
+    # position belongs to, a wrong one may be any int64.
+    is_short = in_range and UNKNOWN not in rows.shape and rows.shape[0] <= _INT32
+    kind = dt.int32 if is_short else dt.int64
+    first = first if first is None else b.cast(first, kind)
     sides = [
-        _neighbours(b, p, length, counts)[: 1 if nearest else 2]
+        _neighbours(b, p, length, kind)[: 1 if nearest else 2]
         for p, length in zip(places, lengths, strict=True)
     ]
     for corner in combinations(*sides):
         share, index = weight, None
         for (portion, at), length in zip(corner, lengths, strict=True):
             share = portion if share is None else share * portion
-            size = length if isinstance(length, int) else as_list(b, length)
-            index = at if index is None else index * size + at
+            index = at if index is None else index * _like(b, length, index) + at
         assert index is not None
         assert share is not None
         found = b.gather(rows, index if first is None else index + first, axis=0)
@@ -61,7 +68,9 @@ def read_between(
     return total
 
 
-def _neighbours(b: Builder, place: Value, length: Size, counts: DType) -> list[tuple[Value, Value]]:
+def _neighbours(
+    b: Builder, place: Value, length: Size, kind: dt.DType
+) -> list[tuple[Value, Value]]:
     """The two elements around positions along one dimension: their shares, and which they are.
 
     All corners read these values, so that a sweep over them finds each condition once.
@@ -72,8 +81,15 @@ def _neighbours(b: Builder, place: Value, length: Size, counts: DType) -> list[t
     for at, share in ((low, 1.0 - away), (low + 1.0, away)):
         inside = b.logical_and(at >= 0.0, at <= last)
         part = b.where(inside, share, 0.0)
-        found.append((part, b.cast(b.where(inside, at, 0.0), counts)))
+        found.append((part, b.cast(b.where(inside, at, 0.0), kind)))
     return found
+
+
+def _like(b: Builder, size: Size, index: Value) -> Value:
+    """A size as a factor of indices."""
+    if isinstance(size, int):
+        return b.const(size, index.dtype)
+    return b.cast(as_list(b, size), index.dtype)
 
 
 def _rows(b: Builder, x: Value, sizes: Sequence[Size]) -> Value:
@@ -105,14 +121,13 @@ def _(c: OpCall) -> Value:
     if c.mode == "nearest":
         places = [b.round(p) for p in places]
     points = _all(b, shape[1:-1])
-    size = _all(b, lengths)
-    image = in_shape(b, _arange(b, sizes[0]) * as_list(b, size), [sizes[0], 1])
-    first = _broadcast(b, image, [sizes[0], points])
-    rows = product(b, sizes[0], size)
-    if isinstance(rows, int) and rows <= np.iinfo(np.int32).max:  # as many in a vector as floats
-        first = b.cast(first, dt.int32)
+    along = _arange(b, product(b, sizes[0], points))
+    image = b.floor_divide(along, _like(b, points, along))
+    first = image * _like(b, _all(b, lengths), image)
     nearest = c.mode == "nearest"
-    found = read_between(b, _rows(b, x, sizes), first, places, lengths, nearest=nearest)
+    found = read_between(
+        b, _rows(b, x, sizes), first, places, lengths, in_range=True, nearest=nearest
+    )
     found = in_shape(b, found, [*shape[:-1], sizes[1]])
     back = b.transpose(found, perm=(0, n + 1, *range(1, n + 1)))
     return b.cast(back, c.x.dtype)
@@ -279,7 +294,8 @@ def _(c: OpCall) -> Value:
     size = math.prod(lengths)
     starts = [i * size for i in range(batch * parts) for _ in range(points)]
     weight = None if c.mask is None else b.reshape(b.wide(c.mask), (-1,))
-    found = read_between(b, rows, b.integers(starts), places, lengths, weight)
+    firsts = b.integers(starts)
+    found = read_between(b, rows, firsts, places, lengths, weight, in_range=True)
     windows = b.reshape(found, (batch, parts, math.prod(kernel), math.prod(out), channels // parts))
     windows = b.transpose(windows, perm=(0, 1, 4, 2, 3))
     terms = filter.shape[1] * math.prod(kernel)
