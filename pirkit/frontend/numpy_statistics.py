@@ -157,6 +157,8 @@ def _cov(
 ) -> Any:
     rows = [v[None] if v.ndim < 2 else v if rowvar else v.T for v in ([m] if y is None else [m, y])]
     x = rows[0] if y is None else np.concatenate(rows, axis=0)
+    if x.dtype is not dt.bfloat16:
+        x = x.astype(np.result_type(x.dtype.np, np.float64))
     x = x - np.mean(x, axis=1, keepdims=True)
     less = (0 if bias else 1) if ddof is None else ddof
     return np.squeeze(x @ np.conj(x.T) / max(size_of(x, 1) - less, 0))
