@@ -23,6 +23,8 @@ class Part(Struct):
     """Axes of one element, which the result does not have."""
     added: list[int]
     """Axes of the result that are new."""
+    before: list[int]
+    """The axis of the tensor before which each of them stands."""
 
 
 def part_of(index: tuple[Any, ...], rank: int) -> Part:
@@ -32,11 +34,12 @@ def part_of(index: tuple[Any, ...], rank: int) -> Part:
         index = (*index, Ellipsis)
     at = index.index(Ellipsis)
     index = (*index[:at], *[slice(None)] * (rank - count), *index[at + 1 :])
-    part = Part([], [], [], [], [], [])
+    part = Part([], [], [], [], [], [], [])
     axis = 0
     for place, item in enumerate(index):
         if item is None:
             part.added.append(place - len(part.dropped))
+            part.before.append(axis)
             continue
         if isinstance(item, int):
             first, last, step = item, item + 1 or _END, 1

@@ -72,7 +72,7 @@ def moveaxis(b: Builder, x: Any, source: Any, destination: Any) -> Value:
 def squeeze(b: Builder, x: Any, axis: Axis = None) -> Value:
     """Remove axes of size 1."""
     x = value_of(b, x)
-    axes = [i for i in axes_of(x, axis) if axis is not None or x.shape[i] == 1]
+    axes = [i for i in axes_of(x, axis) if axis is not None or size_of(x, i) == 1]
     if any(x.shape[i] != 1 for i in axes):
         raise refused(f"`squeeze` of axes {axes} of a {x.meta}", "take axes of size 1")
     return b.squeeze(x, axis=axes) if axes else x

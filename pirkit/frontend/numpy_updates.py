@@ -73,7 +73,7 @@ def _of_unknown_shape(b: Builder, x: Value, parts: tuple[Any, ...], how: str, va
     part = part_of(parts, x.rank)
     return b.set_value_with_tensor(
         x, new, starts=part.starts, ends=part.ends, steps=part.steps, axes=part.axes,
-        decrease_axes=part.dropped, none_axes=part.added,
+        decrease_axes=part.dropped, none_axes=part.before,
     )  # fmt: skip
 
 

@@ -31,6 +31,7 @@ INDICES: Final[list[Any]] = [
     0, -1, slice(1, None), slice(None, -1), (slice(None, None, 2), -1), (..., 0),
     (slice(None), None, 2), (None, 0, slice(1, 3)), (slice(-3, -1), slice(1, 100)), (0, 0), None,
     ..., (-2, None, slice(None, None, 3)), (1, None, 1, None),
+    (None, slice(-1, None), None, slice(None, None, 2)), (None, 1, None, slice(1, None), None),
 ]  # fmt: skip
 COMBINED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "set": lambda x, v: v, "add": np.add, "multiply": np.multiply, "max": np.maximum,
@@ -57,6 +58,8 @@ FUNCTIONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "nansum": lambda m, x: m.nansum(x, axis=0),
     "take_along_axis": lambda m, x: m.take_along_axis(x, m.argsort(x, axis=1), axis=1),
     "all but the last": lambda m, x: x[:-1] - x[1:],
+    "inner": lambda m, x: m.inner(x, x[:2]),
+    "tensordot": lambda m, x: m.tensordot(x, x, ((0,), (0,))),
     "complex power": lambda m, x: m.exp2(m.multiply(x, 1j)),
 }
 
@@ -71,6 +74,9 @@ def test_functions(name: str, way: str) -> None:
 
 REFUSED: Final[dict[str, Callable[[Any], Any]]] = {
     "size": lambda x: x * x.size,
+    "np.size": lambda x: x * pnp.size(x),
+    "squeeze": pnp.squeeze,
+    "tensordot of two axes": lambda x: pnp.tensordot(x, x.T, ((0, 1), (1, 0))),
     "truth": lambda x: x if x else -x,
     "length": lambda x: x * len(x),
     "median": lambda x: pnp.median(x, axis=1),
