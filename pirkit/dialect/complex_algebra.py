@@ -99,7 +99,7 @@ class ComplexAlgebra:
         is_zero = b.logical_and(b.equal(size, b.zeros_like(size)), right)
         at_zero = (b.cast(is_one, size.dtype), b.zeros_like(size))
         parts = [
-            None if part is None else b.where(is_zero, b.expanded(value, part.shape), part)
+            None if part is None else b.where(is_zero, b.expand_like(value, part), part)
             for part, value in zip(found, at_zero, strict=True)
         ]
         return Parts(*parts)

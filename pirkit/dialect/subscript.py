@@ -4,33 +4,46 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
+from msgspec import Struct
+
 from pirkit.dialect.value import Arithmetic, Value
 
 _END: Final = 2**31 - 1
 """As the end of a slice: to the end of the axis."""
 
 
-def indexed(b: Arithmetic, x: Value, index: tuple[Any, ...]) -> Value:
-    """``x[index]`` for integers, slices with positive steps, ``...`` and None."""
+class Part(Struct):
+    """The part of a tensor that an index names, in the words of slices."""
+
+    axes: list[int]
+    starts: list[int]
+    ends: list[int]
+    steps: list[int]
+    dropped: list[int]
+    """Axes of one element, which the result does not have."""
+    added: list[int]
+    """Axes of the result that are new."""
+    before: list[int]
+    """The axis of the tensor before which each of them stands."""
+
+
+def part_of(index: tuple[Any, ...], rank: int) -> Part:
+    """What integers, slices, ``...`` and None name; negative numbers count from the end."""
     count = sum(i is not None and i is not Ellipsis for i in index)
     if Ellipsis not in index:
         index = (*index, Ellipsis)
     at = index.index(Ellipsis)
-    index = (*index[:at], *[slice(None)] * (x.rank - count), *index[at + 1 :])
-    axes: list[int] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    steps: list[int] = []
-    dropped: list[int] = []
-    added: list[int] = []
+    index = (*index[:at], *[slice(None)] * (rank - count), *index[at + 1 :])
+    part = Part([], [], [], [], [], [], [])
     axis = 0
     for place, item in enumerate(index):
         if item is None:
-            added.append(place - len(dropped))
+            part.added.append(place - len(part.dropped))
+            part.before.append(axis)
             continue
         if isinstance(item, int):
             first, last, step = item, item + 1 or _END, 1
-            dropped.append(axis)
+            part.dropped.append(axis)
         elif isinstance(item, slice):
             bounds = cast("slice[Any, Any, Any]", item)
             step = 1 if bounds.step is None else int(bounds.step)
@@ -39,11 +52,18 @@ def indexed(b: Arithmetic, x: Value, index: tuple[Any, ...]) -> Value:
         else:
             raise TypeError(f"an index is an integer, a slice, `...` or None, not {item!r}")
         if (first, last, step) != (0, _END, 1):
-            axes.append(axis)
-            starts.append(first)
-            ends.append(last)
-            steps.append(step)
+            part.axes.append(axis)
+            part.starts.append(first)
+            part.ends.append(last)
+            part.steps.append(step)
         axis += 1
+    return part
+
+
+def indexed(b: Arithmetic, x: Value, index: tuple[Any, ...]) -> Value:
+    """``x[index]`` for integers, slices with positive steps, ``...`` and None."""
+    part = part_of(index, x.rank)
+    axes, starts, ends, steps, dropped = part.axes, part.starts, part.ends, part.steps, part.dropped
     if axes and set(steps) == {1}:
         x = b(
             "pd_op.slice",
@@ -57,6 +77,6 @@ def indexed(b: Arithmetic, x: Value, index: tuple[Any, ...]) -> Value:
     elif axes:
         x = b("pd_op.strided_slice", x, axes=axes, starts=starts, ends=ends, strides=steps)
         x = b("pd_op.squeeze", x, axis=dropped) if dropped else x
-    for place in added:
+    for place in part.added:
         x = b("pd_op.unsqueeze", x, axis=[place])
     return x

@@ -38,9 +38,9 @@ def subscript(b: Builder, x: Value, index: tuple[Any, ...]) -> Value:
     that is not known, and for all but basic indexing of a value of unknown shape.
     """
     parts = plain_index(index)
-    is_basic = all(map(_is_basic, parts))
     if UNKNOWN in x.shape:
-        return _of_unknown_shape(b, x, parts, is_basic)
+        return _of_unknown_shape(b, x, parts)
+    is_basic = all(map(_is_basic, parts))
     try:
         traced = any(map(is_traced, parts))
     except RecursionError as error:
@@ -206,12 +206,22 @@ def _basic(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value:
     return indexed(b, x, tuple(done))
 
 
-def _of_unknown_shape(b: Builder, x: Value, parts: tuple[Any, ...], is_basic: bool) -> Value:
+def _of_unknown_shape(b: Builder, x: Value, parts: tuple[Any, ...]) -> Value:
     """Basic indexing with positive steps, which needs no sizes; anything else is refused."""
-    steps = [cast("slice[Any, Any, Any]", p).step for p in parts if isinstance(p, slice)]
-    if not is_basic or any(s is not None and s < 1 for s in steps):
-        raise refused(f"index {_spelled(parts)} of a {x.meta}, whose size is unknown", _HELP)
+    require_forward(x, parts)
     return indexed(b, x, parts)
+
+
+def require_forward(x: Value, parts: tuple[Any, ...]) -> None:
+    """Raise TraceError for an index whose places depend on the unknown sizes of ``x``."""
+    steps = [cast("slice[Any, Any, Any]", p).step for p in parts if isinstance(p, slice)]
+    if not all(map(_is_basic, parts)) or any(s is not None and s < 1 for s in steps):
+        raise refused(
+            f"index {_spelled(parts)} of a {x.meta}, whose size is unknown",
+            "index it by integers, slices with positive steps, `...` and None",
+        )
+    if sum(p is not None and p is not Ellipsis for p in parts) > x.rank:
+        raise refused(f"index {_spelled(parts)} of a {x.meta}: too many indices", _HELP)
 
 
 def _spelled(parts: tuple[Any, ...]) -> str:

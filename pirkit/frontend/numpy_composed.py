@@ -13,7 +13,7 @@ from pirkit.diag.limits import check
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.indexing import elements_at
 from pirkit.frontend.numpy_rules import FUNCTIONS, function, together, value_of
-from pirkit.frontend.numpy_ufuncs import apply_ufunc, dtype_of, held, is_number, refused
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, dtype_of, held, is_number, refused, size_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.methods import Axis
 
@@ -138,7 +138,7 @@ def _array_split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) ->
     if not np.iterable(indices_or_sections):
         check("list_elements", index(indices_or_sections))
     split: Any = np.array_split
-    places: list[Any] = split(np.arange(x.shape[axis]), indices_or_sections)
+    places: list[Any] = split(np.arange(size_of(x, axis)), indices_or_sections)
     front = (slice(None),) * axis
     ends = [(int(p[0]), int(p[-1]) + 1) if len(p) else (0, 0) for p in places]
     return [x[(*front, slice(*end))] for end in ends]
@@ -147,7 +147,7 @@ def _array_split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) ->
 @function("split")
 def _split(b: Builder, x: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     x = value_of(b, x)
-    size = x.shape[normalize_axis_index(axis, x.rank)]
+    size = size_of(x, normalize_axis_index(axis, x.rank))
     if not np.iterable(indices_or_sections) and size % index(indices_or_sections):
         raise refused(f"`split` of {size} rows into {indices_or_sections}", "take `array_split`")
     return _array_split(b, x, indices_or_sections, axis)
@@ -178,8 +178,8 @@ def _pad(b: Builder, array: Any, pad_width: Any, mode: str = "constant", **optio
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise refused(f"`pad` with mode {mode!r}", "take constant, edge, reflect, symmetric, wrap")
     # numpy itself pads the indices of each axis, and the elements are gathered at them.
-    for axis, (n, size) in enumerate(zip(widths, x.shape, strict=True)):
-        places = np.pad(np.arange(size), tuple(n), mode=cast(Any, mode))
+    for axis, n in enumerate(widths):
+        places = np.pad(np.arange(size_of(x, axis)), tuple(n), mode=cast(Any, mode))
         x = elements_at(b, x, places, axis) if any(n) else x
     return x
 
@@ -343,7 +343,7 @@ def _trapezoid(b: Builder, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1)
 @function("convolve")
 def _convolve(b: Builder, a: Any, v: Any, mode: str = "full") -> Value:
     x, y = together(b, a, v)
-    if x.shape[0] < y.shape[0]:
+    if size_of(x, 0) < size_of(y, 0):
         x, y = y, x
     n, m = x.shape[0], y.shape[0]
     # A convolution is a correlation with the flipped operand: `conv2d` of floats, and of integers,

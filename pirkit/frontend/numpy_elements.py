@@ -12,6 +12,7 @@ from pirkit.frontend.numpy_shapes import broadcast_to
 from pirkit.frontend.numpy_ufuncs import apply_ufunc, fits, held, is_number, operand, refused
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
 
 
@@ -19,8 +20,10 @@ from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
 def _where(b: Builder, condition: Any, x: Any, y: Any) -> Value:
     held = operand(b, condition, dt.bool_)
     left, right = together(b, x, y)
-    shape = np.broadcast_shapes(held.shape, left.shape, right.shape)
-    held, left, right = (broadcast_to(b, v, shape) for v in (held, left, right))
+    shapes = [v.shape for v in (held, left, right)]
+    if not any(UNKNOWN in s for s in shapes):
+        shape = np.broadcast_shapes(*shapes)
+        held, left, right = (broadcast_to(b, v, shape) for v in (held, left, right))
     return b("pd_op.where", held, left, right)
 
 

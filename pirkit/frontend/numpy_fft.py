@@ -11,7 +11,7 @@ from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.numpy_elements import conj
 from pirkit.frontend.numpy_rules import axes_of, function, value_of
 from pirkit.frontend.numpy_shapes import concatenate, roll
-from pirkit.frontend.numpy_ufuncs import refused
+from pirkit.frontend.numpy_ufuncs import refused, size_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.methods import Axis
 
@@ -40,7 +40,7 @@ def _places(x: Value, sizes: Sizes, axes: Axis) -> tuple[tuple[int, ...], tuple[
         count = x.rank if sizes is None else len(sizes)
         axes = range(x.rank - count, x.rank)
     found = normalize_axis_tuple(axes, x.rank)  # pyright: ignore[reportArgumentType]
-    return found, tuple(x.shape[a] for a in found) if sizes is None else tuple(sizes)
+    return found, tuple(size_of(x, a) for a in found) if sizes is None else tuple(sizes)
 
 
 def _fitted(b: Builder, x: Value, axes: Sequence[int], sizes: Sequence[int]) -> Value:
@@ -48,11 +48,12 @@ def _fitted(b: Builder, x: Value, axes: Sequence[int], sizes: Sequence[int]) -> 
     for axis, size in zip(axes, sizes, strict=True):
         if size < 1:
             raise refused(f"a transform of {size} points", "transform at least one")
-        if size < x.shape[axis]:
+        held = size_of(x, axis)
+        if size < held:
             x = x[(*[slice(None)] * axis, slice(0, size))]
-        elif size > x.shape[axis]:
+        elif size > held:
             shape = list(x.shape)
-            shape[axis] = size - x.shape[axis]
+            shape[axis] = size - held
             x = concatenate(b, [x, b.const(0, x.dtype, shape)], axis)
     return x
 
@@ -73,7 +74,7 @@ def _r2c(b: Builder, x: Any, sizes: Sizes, axes: Axis, norm: str, *, forward: bo
 def _c2r(b: Builder, x: Any, sizes: Sizes, axes: Axis, norm: str, *, forward: bool) -> Value:
     x = _complex(b, x)
     places, held = _places(x, sizes, axes)
-    last = 2 * (x.shape[places[-1]] - 1) if sizes is None else held[-1]
+    last = 2 * (held[-1] - 1) if sizes is None else held[-1]
     x = _fitted(b, x, places, (*held[:-1], last // 2 + 1))
     return b.fft_c2r(x, axes=places, normalization=norm, forward=forward, last_dim_size=last)
 
@@ -125,7 +126,8 @@ def _shift(sign: int) -> Rule:
         x = value_of(b, x)
         places = axes_of(x, axes)
         # Half of an odd size is rounded down in both directions: each shift undoes the other.
-        steps = [x.shape[a] // 2 if sign > 0 else -(x.shape[a] // 2) for a in places]
+        halves = [size_of(x, a) // 2 for a in places]
+        steps = [n if sign > 0 else -n for n in halves]
         return roll(b, x, steps, places) if places else x
 
     return rule

@@ -22,7 +22,7 @@ from pirkit.frontend.numpy_shapes import (
     reshape,
     swapaxes,
 )
-from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused, size_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.tensor.meta_cache import DTypeLike
@@ -148,7 +148,7 @@ def _matrix_power(b: Builder, x: Any, n: int) -> Value:
     x = value_of(b, x)
     x = inverse(b, x) if n < 0 else x
     if n == 0:
-        eye = b.value(np.eye(x.shape[-1]).astype(x.dtype.np))
+        eye = b.value(np.eye(size_of(x, -1)).astype(x.dtype.np))
         return broadcast_arrays(b, eye, x)[0]
     return _power(b, x, abs(n))
 
@@ -182,7 +182,7 @@ def _matrix_rank(
 def _tolerance(b: Builder, x: Value, rtol: Any) -> Any:
     """A factor of the largest singular value, below which the others count as zero."""
     if rtol is None:
-        return float(_real_of(x.dtype).limits.eps) * max(x.shape[-2:])
+        return float(_real_of(x.dtype).limits.eps) * max(size_of(x, -2), size_of(x, -1))
     return float(rtol) if not isinstance(rtol, Value) else expand_dims(b, rtol, -1)
 
 

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from pirkit.diag.limits import check
 from pirkit.dialect.build import Builder
 from pirkit.frontend.numpy_rules import FUNCTIONS, composed, elementwise, function
-from pirkit.frontend.numpy_ufuncs import dtype_of, refused
+from pirkit.frontend.numpy_ufuncs import dtype_of, refused, size_of
 from pirkit.runtime import dtype as dt
 
 Array = Any
@@ -148,7 +148,7 @@ def _interp(
     xp = xp if hasattr(xp, "meta") else np.asarray(xp, np.float64)
     if not hasattr(fp, "meta"):
         fp = np.asarray(fp, np.complex128 if np.iscomplexobj(fp) else np.float64)
-    if xp.shape[0] == 1:
+    if size_of(xp, 0) == 1:
         found: Any = fp[0]
     else:
         at: Any = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, xp.shape[0] - 2)
@@ -162,7 +162,7 @@ def _interp(
 @function("digitize")
 def _digitize(b: Builder, x: Any, bins: Any, right: bool = False) -> Any:
     bins, side = bins if hasattr(bins, "meta") else np.asarray(bins), "left" if right else "right"
-    count = bins.shape[0]
+    count = size_of(bins, 0)
     falls: Any = count > 1 and bins[0] > bins[-1]  # a traced value where the bins are traced
     if not hasattr(falls, "meta") and not falls:
         return np.searchsorted(bins, x, side=side)
@@ -195,7 +195,7 @@ def _ediff1d(ary: Array) -> Any:
 
 @composed("vander")
 def _vander(x: Array, N: int | None = None, increasing: bool = False) -> Any:
-    count = x.shape[0] if N is None else N
+    count = size_of(x, 0) if N is None else N
     check("list_elements", count)
     wide = x if x.dtype is dt.bfloat16 else x.astype(np.promote_types(x.dtype.np, int))
     powers = [wide**n for n in range(count)]
@@ -224,7 +224,7 @@ def _argpartition(a: Array, kth: Any, axis: Any = -1) -> Any:
 @composed("delete")
 def _delete(arr: Array, obj: Any, axis: int | None = None) -> Any:
     arr, axis = (np.ravel(arr), 0) if axis is None else (arr, normalize_axis_index(axis, arr.ndim))
-    return np.take(arr, np.delete(np.arange(arr.shape[axis]), _known(obj)), axis=axis)
+    return np.take(arr, np.delete(np.arange(size_of(arr, axis)), _known(obj)), axis=axis)
 
 
 @function("insert")
@@ -240,9 +240,9 @@ def _insert(b: Builder, arr: Any, obj: Any, values: Any, axis: int | None = None
         rows = np.reshape(values, (-1,))
     else:
         rows = np.broadcast_to(values, whole.shape[1:])[None]
-    new = -1 - np.arange(rows.shape[0])
+    new = -1 - np.arange(size_of(rows, 0))
     # numpy itself inserts into the indices of rows; negative ones stand for the new rows.
-    order = np.insert(np.arange(whole.shape[0]), place, new)
+    order = np.insert(np.arange(size_of(whole, 0)), place, new)
     order = np.where(order < 0, whole.shape[0] - 1 - order, order)
     return np.moveaxis(np.take(np.concatenate([whole, rows]), order, axis=0), 0, axis)
 

@@ -14,8 +14,9 @@ from pirkit.frontend.numpy_elements import conj
 from pirkit.frontend.numpy_reductions import total
 from pirkit.frontend.numpy_rules import function, together, value_of
 from pirkit.frontend.numpy_shapes import moveaxis, reshape, transpose
-from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused, size_of
 from pirkit.runtime.dtype import DType
+from pirkit.runtime.meta import UNKNOWN
 
 
 @function("dot")
@@ -52,11 +53,26 @@ def _tensordot(b: Builder, x: Any, y: Any, axes: Any = 2) -> Value:
     left, right = [normalize_axis_tuple(a, v.rank) for a, v in zip(axes, (x, y), strict=True)]
     if [x.shape[i] for i in left] != [y.shape[i] for i in right]:
         raise refused(f"`tensordot` of {x.shape} and {y.shape}", "summed axes have one size")
+    if len(left) > 1:  # they are flattened, so that only their product would be compared
+        _ = [size_of(v, i) for v, axes in ((x, left), (y, right)) for i in axes]
     rows, columns = _others(x, left), _others(y, right)
-    height, count, width = _sizes(x, rows), _sizes(x, left), _sizes(y, columns)
-    flat = reshape(b, transpose(b, x, (*rows, *left)), (product(height), product(count)))
-    other = reshape(b, transpose(b, y, (*right, *columns)), (product(count), product(width)))
-    return reshape(b, apply_ufunc(b, np.matmul, (flat, other)), (*height, *width))
+    flat = _matrix(b, transpose(b, x, (*rows, *left)), len(rows))
+    other = _matrix(b, transpose(b, y, (*right, *columns)), len(right))
+    found = apply_ufunc(b, np.matmul, (flat, other))
+    if len(rows) == len(columns) == 1:
+        return found
+    return reshape(b, found, (*_sizes(x, rows), *_sizes(y, columns)))
+
+
+def _matrix(b: Builder, x: Value, lead: int) -> Value:
+    """The first axes as rows, the others as columns."""
+    if (lead, x.rank) == (1, 2):
+        return x
+    return reshape(b, x, (_flat(x.shape[:lead]), _flat(x.shape[lead:])))
+
+
+def _flat(sizes: tuple[int, ...]) -> int:
+    return UNKNOWN if UNKNOWN in sizes else product(sizes)
 
 
 def _sizes(x: Value, axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -79,8 +95,8 @@ def _ndim(b: Builder, x: Any) -> int:
 
 @function("size")
 def _size(b: Builder, x: Any, axis: int | None = None) -> int:
-    shape = value_of(b, x).shape
-    return product(shape) if axis is None else shape[axis]
+    x = value_of(b, x)
+    return product([size_of(x, i) for i in (range(x.rank) if axis is None else (axis,))])
 
 
 @function("result_type")

@@ -11,7 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.numpy_reductions import total
 from pirkit.frontend.numpy_rules import axes_of, function, several, together, typed, value_of
-from pirkit.frontend.numpy_ufuncs import refused
+from pirkit.frontend.numpy_ufuncs import refused, size_of
 from pirkit.runtime.tensor.methods import Axis
 
 
@@ -72,7 +72,7 @@ def moveaxis(b: Builder, x: Any, source: Any, destination: Any) -> Value:
 def squeeze(b: Builder, x: Any, axis: Axis = None) -> Value:
     """Remove axes of size 1."""
     x = value_of(b, x)
-    axes = [i for i in axes_of(x, axis) if axis is not None or x.shape[i] == 1]
+    axes = [i for i in axes_of(x, axis) if axis is not None or size_of(x, i) == 1]
     if any(x.shape[i] != 1 for i in axes):
         raise refused(f"`squeeze` of axes {axes} of a {x.meta}", "take axes of size 1")
     return b.squeeze(x, axis=axes) if axes else x
@@ -163,7 +163,7 @@ def _repeat(b: Builder, x: Any, repeats: Any, axis: int | None = None) -> Value:
             "repeat by an integer or by an array of numpy",
         )
     counts = cast("Any", np.asarray(repeats))
-    places = cast("Any", np).repeat(np.arange(x.shape[axis]), counts)
+    places = cast("Any", np).repeat(np.arange(size_of(x, axis)), counts)
     return b.gather(x, b.value(places), axis=axis)
 
 
@@ -197,6 +197,9 @@ def _triu(b: Builder, x: Any, k: int = 0) -> Value:
 def broadcast_arrays(b: Builder, *arrays: Any) -> list[Value]:
     """The operands, broadcast to one shape."""
     given = [value_of(b, a) for a in arrays]
+    if len(given) > 1:
+        for v in given:
+            _ = [size_of(v, axis) for axis in range(v.rank)]
     shape = np.broadcast_shapes(*[v.shape for v in given])
     return [broadcast_to(b, v, shape) for v in given]
 
@@ -219,4 +222,4 @@ def _meshgrid(b: Builder, *arrays: Any, indexing: str = "xy", sparse: bool = Fal
 def _unstack(b: Builder, x: Any, axis: int = 0) -> tuple[Value, ...]:
     x = value_of(b, x)
     axis = normalize_axis_index(axis, x.rank)
-    return tuple(x[(*[slice(None)] * axis, i)] for i in range(x.shape[axis]))
+    return tuple(x[(*[slice(None)] * axis, i)] for i in range(size_of(x, axis)))

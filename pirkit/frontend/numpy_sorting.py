@@ -11,7 +11,7 @@ from pirkit.diag.limits import check
 from pirkit.dialect.build import Builder, Value
 from pirkit.frontend.numpy_rules import function, together, value_of
 from pirkit.frontend.numpy_shapes import broadcast_to, concatenate
-from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused
+from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused, size_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.tensor.dense import DenseTensor
@@ -92,9 +92,9 @@ def take(
     is_traced = isinstance(indices, Value) and indices.dtype.is_integer
     given: Any = b.places(cast(Value, indices)) if is_traced else indices
     if mode == "clip":
-        given = np.clip(given, 0, x.shape[axis] - 1)
+        given = np.clip(given, 0, size_of(x, axis) - 1)
     elif mode == "wrap":
-        given = np.mod(given, x.shape[axis])
+        given = np.mod(given, size_of(x, axis))
     if not isinstance(given, Value | DenseTensor):
         return x[(*[slice(None)] * axis, np.asarray(given))]
     places = b.value(given)
@@ -113,6 +113,8 @@ def _take_along_axis(b: Builder, x: Any, indices: Any, axis: int | None = -1) ->
             f"`take_along_axis` of {x.shape} at {places.shape}", "indices have as many axes"
         )
     places = b.places(places)
+    if UNKNOWN in (*x.shape, *places.shape):
+        return b.take_along_axis(x, places, axis=axis)
     ones = [tuple(1 if i == axis else s for i, s in enumerate(v.shape)) for v in (x, places)]
     shape = list(np.broadcast_shapes(*ones))
     for each, size in ((0, x.shape[axis]), (1, places.shape[axis])):

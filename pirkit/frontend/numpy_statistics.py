@@ -9,7 +9,7 @@ import numpy
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from pirkit.frontend.numpy_rules import composed, value_of
-from pirkit.frontend.numpy_ufuncs import refused
+from pirkit.frontend.numpy_ufuncs import refused, size_of
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.tensor.methods import Axis
 
@@ -43,6 +43,8 @@ def _flat_over(a: Array, axis: Any) -> tuple[Array, tuple[int, ...]]:
     kept = [i for i in range(a.ndim) if i not in axes]
     shape = tuple(1 if i in axes else n for i, n in enumerate(a.shape))
     moved = np.transpose(a, (*kept, *sorted(axes)))
+    if len(axes) == 1:
+        return moved, shape
     return np.reshape(moved, (*[a.shape[i] for i in kept], -1)), shape
 
 
@@ -84,7 +86,7 @@ def _between(low: Array, high: Array, part: Any) -> Any:
 
 def _linear(ordered: Array, q: float) -> Any:
     """Quantiles by linear interpolation; NaN is sorted to the end, and gives NaN."""
-    place = q * (ordered.shape[-1] - 1)
+    place = q * (size_of(ordered, -1) - 1)
     low = int(place)
     one, other = ordered[..., low], ordered[..., min(low + 1, ordered.shape[-1] - 1)]
     last = ordered[..., -1]
@@ -155,9 +157,11 @@ def _cov(
 ) -> Any:
     rows = [v[None] if v.ndim < 2 else v if rowvar else v.T for v in ([m] if y is None else [m, y])]
     x = rows[0] if y is None else np.concatenate(rows, axis=0)
+    if x.dtype is not dt.bfloat16:
+        x = x.astype(np.result_type(x.dtype.np, np.float64))
     x = x - np.mean(x, axis=1, keepdims=True)
     less = (0 if bias else 1) if ddof is None else ddof
-    return np.squeeze(x @ np.conj(x.T) / max(x.shape[1] - less, 0))
+    return np.squeeze(x @ np.conj(x.T) / max(size_of(x, 1) - less, 0))
 
 
 @composed("corrcoef")
@@ -182,7 +186,7 @@ def _histogram(
         low, high = np.where(empty, low - 0.5, low), np.where(empty, high + 0.5, high)
         kind = a.dtype if a.dtype.is_float else dt.float64
         edges = np.linspace(low, high, bins + 1).astype(kind.np)
-        if isinstance(edges, numpy.ndarray) and (edges[1:] <= edges[:-1]).any():
+        if not hasattr(edges, "meta") and (edges[1:] <= edges[:-1]).any():
             what = f"`histogram`: {kind} has no {bins + 1} numbers from {low} to {high}"
             raise refused(what, "widen the `range`, take fewer `bins`, or use float64")
     count = edges.shape[0] - 1

@@ -19,6 +19,7 @@ from pirkit.runtime import dtype as dt
 from pirkit.runtime.convert import HALF_TYPES
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.given_arrays import given_array
+from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import element_type
 
@@ -44,6 +45,17 @@ _BINARY: Final = """
 def refused(what: str, help: str) -> TraceError:
     """The error (PK0706) for a numpy function that cannot be recorded."""
     return TraceError(what, span=user_span(), help=help)
+
+
+def size_of(x: Any, axis: int) -> int:
+    """The size of an axis. Raises TraceError (PK0706) where only the run knows it."""
+    size = x.shape[axis]
+    if size == UNKNOWN:
+        raise refused(
+            f"the size of axis {axis} of a {x.meta}, which is unknown until the program runs,",
+            "give the argument a known shape",
+        )
+    return size
 
 
 # --- operands ------------------------------------------------------------------------------------

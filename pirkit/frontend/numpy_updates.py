@@ -7,11 +7,13 @@ from typing import Any, cast
 import numpy as np
 
 from pirkit.dialect.build import Builder, Value
-from pirkit.frontend.indexing import known_index, plain_index
+from pirkit.dialect.subscript import indexed, part_of
+from pirkit.frontend.indexing import known_index, plain_index, require_forward
 from pirkit.frontend.numpy_rules import FUNCTIONS, function, typed, value_of
 from pirkit.frontend.numpy_ufuncs import apply_ufunc, refused
 from pirkit.frontend.positions import is_traced, static_positions, traced_positions
 from pirkit.runtime import dtype as dt
+from pirkit.runtime.meta import UNKNOWN
 from pirkit.runtime.tensor.updates import LOST_PART, UFUNCS
 
 _REDUCED = {"add": "add", "multiply": "mul", "min": "amin", "max": "amax"}
@@ -29,6 +31,8 @@ def _updated(b: Builder, x: Any, index: tuple[Any, ...], how: str, value: Any) -
     parts = plain_index(index)
     if len(parts) == 1 and isinstance(parts[0], Value) and parts[0].dtype is dt.bool_:
         return _where(b, x, parts[0], how, value)
+    if UNKNOWN in x.shape:
+        return _of_unknown_shape(b, x, parts, how, value)
     try:
         if any(map(is_traced, parts)):
             places: Any = traced_positions(b, x.shape, parts)
@@ -58,6 +62,19 @@ def _updated(b: Builder, x: Any, index: tuple[Any, ...], how: str, value: Any) -
             "index by slices or by one integer, or `set` what is computed before",
         )
     return b.reshape(made, x.shape)
+
+
+def _of_unknown_shape(b: Builder, x: Value, parts: tuple[Any, ...], how: str, value: Any) -> Value:
+    """An update by integers and slices, which name no place twice."""
+    require_forward(x, parts)
+    new = _like(b, value, x)
+    if how != "set":
+        new = typed(b, _combined(b, how, indexed(b, x, parts), new), x.dtype)
+    part = part_of(parts, x.rank)
+    return b.set_value_with_tensor(
+        x, new, starts=part.starts, ends=part.ends, steps=part.steps, axes=part.axes,
+        decrease_axes=part.dropped, none_axes=part.before,
+    )  # fmt: skip
 
 
 def _names_one(part: Any) -> bool:

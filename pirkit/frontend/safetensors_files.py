@@ -23,6 +23,8 @@ Array = np.ndarray[Any, Any]
 
 SUFFIX: Final = ".safetensors"
 
+_METADATA: Final = "__metadata__"
+
 _DTYPES: Final[dict[str, DType]] = {
     "BOOL": dt.bool_,
     "U8": dt.uint8,
@@ -102,8 +104,13 @@ def write_safetensors(path: str, arrays: Mapping[str, Array]) -> None:
     """Write named arrays, atomically.
 
     Raises ArtifactError if that is impossible (PK0506), UsageError for an element type that the
-    format does not have.
+    format does not have, and for the name of its metadata.
     """
+    if _METADATA in arrays:
+        raise UsageError(
+            f"`{_METADATA}` names no tensor of a .safetensors file: its header has the entry",
+            help="rename the parameter, or write the weights to .npz",
+        )
     for name, array in arrays.items():
         if dt.of_array(array) not in _DTYPES.values():
             raise UsageError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
+from math import prod
 from typing import Any, ClassVar, Final, NoReturn, cast
 
 import numpy as np
@@ -27,7 +28,7 @@ from pirkit.frontend.recording import Recording
 from pirkit.frontend.user_line import user_span
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
-from pirkit.runtime.meta import TensorMeta
+from pirkit.runtime.meta import UNKNOWN, TensorMeta
 from pirkit.runtime.tensor.array_api import lifted
 from pirkit.runtime.tensor.dense import DenseTensor
 from pirkit.runtime.tensor.meta_cache import DTypeLike, element_type
@@ -192,6 +193,13 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
             self._refuse("`len()`", "its size is unknown until it runs; `v.shape[0]` is -1")
         return self.shape[0]
 
+    @property
+    def size(self) -> int:
+        """Number of elements. Raises TraceError where a size is unknown until it runs."""
+        if UNKNOWN in self.shape:
+            self._refuse("`size`", "`pirkit.ops.numel(v)` counts elements when it runs")
+        return prod(self.shape)
+
     def __iter__(self) -> Iterator[TracedValue]:
         if not self.rank:
             self._refuse("iteration", "it is one number: use it as it is")
@@ -220,7 +228,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
     # --- Python's numbers ---
 
     def __bool__(self) -> bool:
-        if self.size != 1:
+        if self.meta.numel != 1:
             self._refuse("the truth", "use `any()` or `all()`")
         try:
             return bool(self._known("the truth", _CHOOSE))
@@ -261,7 +269,7 @@ class TracedValue(NDArrayOperatorsMixin, TensorMethods, Value):
         return np.array(self._array("a numpy array"), dtype=dtype)
 
     def _one(self, what: str) -> Array:
-        if self.size != 1:
+        if self.meta.numel != 1:
             self._refuse(what, "take one: `v[0]`")
         return self._known(what, "keep the computation in operators and `pirkit.ops`").reshape(())
 

@@ -332,3 +332,13 @@ def test_a_vandermonde_matrix_has_the_type_of_a_product_with_integers() -> None:
     for kind in ("float16", "int8", "float32", "bool"):
         x = np.array([1, 0, 1]).astype(kind)
         assert pirkit.jit(lambda x: pnp.vander(x, 2))(x).dtype == np.vander(x, 2).dtype
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "int64", "complex64"])
+def test_covariances_are_computed_in_double_precision(kind: str) -> None:
+    x = np.array([[1, 2, 4], [3, 1, 0]]).astype(kind)
+    for name in ("cov",) if kind == "complex64" else ("cov", "corrcoef"):
+        found = np.asarray(pirkit.jit(getattr(pnp, name))(x))
+        wanted = getattr(np, name)(x)
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)

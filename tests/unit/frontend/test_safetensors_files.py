@@ -113,3 +113,10 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 def test_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
     with pytest.raises(pirkit.PirkitError, match=r"\.safetensors or \.npz"):
         pirkit.save(pirkit.load(LENET / "model.json"), tmp_path / "l.mlir", params="w.bin")
+
+
+def test_the_name_of_the_metadata_names_no_tensor(tmp_path: Path) -> None:
+    """The file could not be read again."""
+    with pytest.raises(UsageError, match="__metadata__"):
+        write_safetensors(str(tmp_path / "w"), {"__metadata__": np.ones(2, np.float32)})
+    assert not list(tmp_path.iterdir())

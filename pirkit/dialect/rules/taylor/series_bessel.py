@@ -58,7 +58,7 @@ def _bessel(order: int, is_scaled: bool) -> Callable[[OpCall, Series], Series]:
         known = [zeroth[m + order] * float(m + 1 if order else 1) for m in range(degree + 1)]
         if is_scaled:  # times the series of exp(-|x|), over its value
             sign = b.sign(finite)
-            local: Series = []
+            local: list[Value] = []
             for m in range(1, degree + 1):
                 total = known[m]
                 for j in range(1, m + 1):
@@ -69,8 +69,8 @@ def _bessel(order: int, is_scaled: bool) -> Callable[[OpCall, Series], Series]:
             root = b.exp(b.abs(finite) * 0.5)  # the exponential itself overflows before the product
             local = [v * root * root for v in known[1:]]
         limits = [0.0, 0.0] if is_scaled else [c.x, b.abs(c.x)]
-        local = [b.where(infinite, limits[(order + m) % 2 == 0], v) for m, v in enumerate(local, 1)]
-        return composed(b, local, x)
+        kinds = [limits[(order + m) % 2 == 0] for m in range(1, degree + 1)]
+        return composed(b, [b.where(infinite, n, v) for n, v in zip(kinds, local, strict=True)], x)
 
     return rule
 
