@@ -22,6 +22,11 @@ from pirkit.runtime.place import UNDEFINED
 
 Draw = Callable[[], Any]
 
+_MODES: Final = {
+    "upscale_in_train": "upscale_in_train", "downgrade_in_infer": "downscale_in_infer",
+}  # fmt: skip
+"""A mode of the op -> what Paddle's function calls it."""
+
 
 def draw_ahead(program: Program) -> tuple[Program, dict[str, Draw]]:
     """A program whose random numbers are inputs, and the function that draws each input, in order.
@@ -62,7 +67,7 @@ def _dropout(op: PirOp, shape: list[int], dtype: str) -> Draw | None:
     is_random = not op.attribute("is_test") and not op.attribute("fix_seed") and seed is None
     if p is None or not is_random or any(True for r in op.results[1:] for _ in r.uses):
         return None
-    mode = op.attribute("mode")
+    mode = _MODES[op.attribute("mode")]
 
     def draw() -> Any:
         return paddle.nn.functional.dropout(paddle.ones(shape, dtype), p, training=True, mode=mode)

@@ -22,6 +22,7 @@ from xdsl.dialects import builtin as mlir
 
 from pirkit.diag.errors import ArgumentError, InternalError, PirkitError
 from pirkit.diag.forks import renewed
+from pirkit.diag.span import Span
 from pirkit.dialect.operation import PirOp, create, location_of
 from pirkit.dialect.program import Program
 from pirkit.dialect.verify import verify_module
@@ -89,11 +90,11 @@ def _captured(function: Any, inputs: Sequence[Any]) -> Captured:
         except PirkitError:
             raise
         except Exception as error:  # Paddle's converter runs the user's code, which raises anything
-            told = repr(error)  # with all elements of tensors that it names
-            told = told if len(told) < 2 * _TOLD else f"{told[:_TOLD]} ... {told[-_TOLD:]}"
+            told, span = _told(error)
             raise ArgumentError(
                 f"`paddle.jit.to_static` does not convert <{_name_of(function)}>: {told}",
-                help="its own message is above; rewrite the line, or run the layer by Paddle",
+                span=span,
+                help="rewrite the line, or run the layer by Paddle, whose message is above",
             ) from error
     # Operations are in one order on both sides, which pairs them.
     module = read_paddle_json(serialized(concrete.main_program), "<paddle>")
@@ -119,6 +120,21 @@ def _captured(function: Any, inputs: Sequence[Any]) -> Captured:
     values = [v for v in paddle.utils.flatten(concrete.inputs) if _is_value(v)]
     names = [made[v.get_defining_op().id()].attribute("name") for v in values]
     return Captured(program, tuple(names), tensors, structure)
+
+
+def _told(error: Exception) -> tuple[str, Span | None]:
+    """What an error of Paddle's converter says, on one line, and the user's line that it is about.
+
+    Its errors in converted code show the frames and their lines first, and the reason last.
+    """
+    text = str(error)
+    frames = [m for m in _FRAME.finditer(text) if not m[1].startswith(_INTERNAL)]
+    told = repr(error)
+    if text.startswith("In transformed code"):
+        told = " ".join(text[max(text.find(f"{type(error).__name__}: "), 0) :].split())
+    if len(told) > 2 * _TOLD:  # it may name all elements of a tensor
+        told = f"{told[:_TOLD]} ... {told[-_TOLD:]}"
+    return told, Span(frames[-1][1], int(frames[-1][2])) if frames else None
 
 
 def _static(function: Any) -> Any:

@@ -8,11 +8,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation
 
 from pirkit.analysis.alias import AliasClasses, alias_classes
-from pirkit.analysis.effects import is_named, is_pure, is_stand_in, is_variable
+from pirkit.analysis.effects import is_named, is_pure, is_stand_in
 from pirkit.analysis.execution_order import Order, order_of
 from pirkit.dialect.attrs import ComplexAttr
 from pirkit.dialect.operation import PirOp, ProgramOp, bodies
 from pirkit.passes.base import Pass, PassContext, Stats
+from pirkit.passes.merge_renamings import are_apart
 from pirkit.passes.replace_ops import replace
 
 PROVENANCE = frozenset(
@@ -31,7 +32,7 @@ class CsePass(Pass):
     first is in the same block or an enclosing one. They are not merged if storage of an operand may
     be written between them, if storage of a result is written at all (each needs its own), if
     both results have external names, if they stand for cotangents in a rule of the user, or if a
-    recorded derivative is taken by one of them.
+    derivative is recorded by one of them of what depends on the other.
 
     ::
 
@@ -97,11 +98,11 @@ class _Merge:
                 self.known[key] = previous
 
     def visit(self, op: PirOp, hidden: dict[Hashable, PirOp | None]) -> None:
-        if any(self.classes.is_written(r) or is_stand_in(r) or is_variable(r) for r in op.results):
+        if any(self.classes.is_written(r) or is_stand_in(r) for r in op.results):
             return
         key = self.key(op)
         first = self.known.get(key)
-        if first is not None and self.is_equal_later(first, op) and not _both_named(first, op):
+        if first is not None and self.is_equal_later(first, op) and _may_be_one(first, op):
             self.ctx.rewrote("merge", op)
             self.ctx.count("merged")
             replace(op, first.results)
@@ -142,7 +143,8 @@ def _exact(attribute: Attribute) -> Hashable:
     return str(attribute) if isinstance(attribute, ComplexAttr) else attribute
 
 
-def _both_named(first: PirOp, second: PirOp) -> bool:
-    return any(
-        is_named(a) and is_named(b) for a, b in zip(first.results, second.results, strict=True)
+def _may_be_one(first: PirOp, second: PirOp) -> bool:
+    return all(
+        not (is_named(a) and is_named(b)) and are_apart(a, b)
+        for a, b in zip(first.results, second.results, strict=True)
     )

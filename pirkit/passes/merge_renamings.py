@@ -11,7 +11,7 @@ from typing import Final, cast
 
 from xdsl.ir import SSAValue
 
-from pirkit.analysis.effects import variables
+from pirkit.analysis.effects import is_variable, variables
 from pirkit.analysis.linear_forms import GRADIENT, JET
 from pirkit.dialect.operation import PirOp, ProgramOp
 from pirkit.dialect.ops.control.derivatives import CUSTOM
@@ -41,11 +41,28 @@ def merge_renamings(program: ProgramOp) -> None:
     copies = [op for op in ops if op.name == _RENAMING and op.results[0] in known]
     for op in reversed(copies):
         copy, source = op.results[0], op.operands[0]
-        near = [d for d in derivatives if any(d.operands[i] is copy for i in variables(d))]
         reached = _reached_around(source, op)
-        targets = (t for d in near for t in d.operands[: d.attribute("targets")])
-        if source is not copy and reached.isdisjoint(targets) and not selects_rule(op):
+        if source is not copy and reached.isdisjoint(_targets(copy)) and not selects_rule(op):
             replace(op, [source])
+
+
+def are_apart(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two equal values may be one: what a derivative by either is taken of does not depend
+    on the other."""
+    if not (is_variable(one) or is_variable(other)):
+        return True
+    pairs = ((one, other), (other, one))
+    return all(
+        _reached_around(rest, cast(PirOp, variable.owner)).isdisjoint(_targets(variable))
+        for variable, rest in pairs
+    )
+
+
+def _targets(variable: SSAValue) -> list[SSAValue]:
+    """What derivatives by a value are taken of."""
+    users = [(cast(PirOp, use.operation), use.index) for use in variable.uses]
+    derivatives = [op for op, i in users if op.name in (GRADIENT, JET) and i in variables(op)]
+    return [t for op in derivatives for t in op.operands[: op.attribute("targets")]]
 
 
 def _reached_around(source: SSAValue, copy: PirOp) -> set[SSAValue]:

@@ -144,10 +144,11 @@ class Noisy(nn.Layer):
         super().__init__()
         block = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.2)
         self.blocks, self.channels = nn.TransformerEncoder(block, 2), nn.Dropout2D(0.3)
+        self.unscaled = nn.Dropout(0.3, mode="downscale_in_infer")
         self.last = nn.Linear(16, 3)
 
     def forward(self, x):
-        h = self.blocks(x + 0.1 * paddle.randn(x.shape, x.dtype))
+        h = self.blocks(x + 0.1 * self.unscaled(paddle.randn(x.shape, x.dtype)))
         h = h + paddle.rand(h.shape, h.dtype)
         return self.last(self.channels(h.unsqueeze(-1)).squeeze(-1).mean(1))
 

@@ -289,6 +289,19 @@ def test_what_is_refused() -> None:
         pirkit.paddle.from_static(telling, [x])
     assert len(told.value.message) < 2000
 
+    def unlike(x: Any) -> Any:
+        if x.sum() > 0:
+            y = paddle.matmul(x, x)  # (5, 4) by (5, 4)
+        else:
+            y = x
+        return y
+
+    with pytest.raises(UsageError, match=r"<unlike>: \w+: .*\bmatmul\b") as told:
+        pirkit.paddle.from_static(unlike, [x])
+    assert "\n" not in told.value.message
+    assert told.value.span is not None
+    assert told.value.span.line == unlike.__code__.co_firstlineno + 2
+
 
 @pytest.mark.usefixtures("doubles")
 def test_trees_of_inputs_and_gradients_in_the_forward() -> None:
