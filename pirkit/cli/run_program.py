@@ -31,7 +31,7 @@ def compile_as_asked(
         threads=arguments.threads,
         fallback=not arguments.no_fallback,
         fused=arguments.fused,
-        freeze=arguments.freeze,
+        freeze=arguments.freeze or None,
     )
 
 

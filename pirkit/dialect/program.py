@@ -28,6 +28,10 @@ class Program:
     module: mlir.ModuleOp
     params: dict[str, Array] = field(default_factory=dict[str, Array])
     source: str = "<text>"
+    is_export: bool = False
+    """Whether it was exported for inference: its weights are constants unless `compile` is told
+    otherwise.
+    """
 
     @property
     def programs(self) -> dict[str, ProgramOp]:
@@ -74,15 +78,16 @@ class Program:
 
     def copy(self) -> Program:
         """A copy whose module can be changed without changing this one."""
-        return Program(_clone(self.module), dict(self.params), self.source)
+        return Program(_clone(self.module), dict(self.params), self.source, self.is_export)
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> Program:
         params = {name: array.copy() for name, array in self.params.items()}
-        return Program(_clone(self.module), params, self.source)
+        return Program(_clone(self.module), params, self.source, self.is_export)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as text with locations, and the weights."""
-        return _of_text, (print_mlir(self.module, locations=True), self.params, self.source)
+        text = print_mlir(self.module, locations=True)
+        return _of_text, (text, self.params, self.source, self.is_export)
 
     def __str__(self) -> str:
         return print_mlir(self.module)
@@ -114,5 +119,5 @@ def _clone(module: mlir.ModuleOp) -> mlir.ModuleOp:
     return copy
 
 
-def _of_text(text: str, params: dict[str, Array], source: str) -> Program:
-    return Program(parse_mlir(text, source), params, source)
+def _of_text(text: str, params: dict[str, Array], source: str, is_export: bool) -> Program:
+    return Program(parse_mlir(text, source), params, source, is_export)

@@ -124,7 +124,7 @@ def compile(
     require_native: bool = False,
     fast_math: bool | None = None,
     batch_lanes: bool = False,
-    freeze: bool = False,
+    freeze: bool | None = None,
     in_place: bool = False,
 ) -> Executable:
     """Lower a program to an executable: ``exe(**inputs)`` gives its outputs by name.
@@ -145,8 +145,10 @@ def compile(
 
     ``params`` replaces the program's own weights. ``freeze`` takes the weights for constants: batch
     norm in inference is folded into filters, and what depends on weights alone is computed once,
-    now (see `freeze.py`); results change by rounding. Parameters that the program writes, such as
-    caches, are replaced in each run, or with ``in_place`` written where they are.
+    now (see `freeze.py`); results change by rounding. None does so for models that were exported
+    for inference (ONNX), on the CPU, where no other option says how to compile. Parameters that the
+    program writes, such as caches, are replaced in each run, or with ``in_place`` written where
+    they are.
 
     The ``backend`` ``cpu`` runs the kernels of the registry, ``reference`` the reference rules of
     the op table, ``gpu`` cupy kernels; plug-ins add others. Ops without a kernel on a device run on
@@ -183,6 +185,9 @@ def compile(
     wanted = default_pipeline(backend) if pipeline is None else pipeline
     pipeline_made = with_prim(wanted, prim, prim_keep)
     weights = dict(program.params if params is None else params)
+    if freeze is None:
+        freeze = program.is_export and form == "segments" and pipeline_made == wanted
+        freeze = freeze and not in_place
     if freeze and weights:
         made, weights = _made_frozen(program, form, pipeline_made, entry, library, weights)
     else:

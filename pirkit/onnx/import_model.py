@@ -143,7 +143,7 @@ class Importer:
             b("pir.shadow_output", value, output_name=declared.name)
         erase_unused(self.op, self.weights)
         verify_module(module)
-        return Program(module, self.weights, self.path)
+        return Program(module, self.weights, self.path, is_export=True)
 
     def input(self, given: Any) -> Value:
         """The value of an input of the graph: an op `data`, or a constant given in ``values``."""

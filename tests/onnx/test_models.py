@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,24 @@ def test_a_model_runs_frozen_or_not(cnn: Any) -> None:
     program = program_of_model(cnn, sizes={"N": 2})
     close(pirkit.compile(program)(x=X)["y"], wanted)
     close(pirkit.compile(program, freeze=True)(x=X)["y"], wanted)
+
+
+def test_a_model_is_frozen_unless_options_say_otherwise(cnn: Any) -> None:
+    program = program_of_model(cnn)
+
+    def is_frozen(made: Any, **options: Any) -> bool:
+        found = pirkit.compile(made, **options).params
+        return any(name.startswith("constant_") for name in found)
+
+    assert is_frozen(program)
+    assert is_frozen(program.copy())
+    assert is_frozen(pickle.loads(pickle.dumps(program)))
+    assert not is_frozen(program, freeze=False)
+    assert not is_frozen(program, pipeline="@default")
+    assert not is_frozen(program, backend="reference")
+    assert not is_frozen(program, in_place=True)
+    assert is_frozen(program, pipeline="@default", freeze=True)
+    assert not is_frozen(pirkit.loads(str(program)), params=program.params)
 
 
 def test_an_unknown_size_stays_unknown(cnn: Any) -> None:
