@@ -38,6 +38,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         own = {
             aten._trilinear.default: _trilinear,
             aten._cdist_forward.default: _cdist,
+            aten._euclidean_dist.default: _euclidean_dist,
             aten._pdist_forward.default: _pdist,
             aten.dist.default: _dist,
             aten.ldexp.Tensor: _ldexp,
@@ -82,6 +83,16 @@ def _cdist(x: Any, y: Any, p: float, _: int | None = None) -> Any:
     if not (x.numel() and y.numel()):  # norms of an empty dimension may raise an error
         return NotImplemented
     return torch.linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, -1)
+
+
+def _euclidean_dist(x: Any, y: Any) -> Any:
+    """Distances by one product of matrices; as in torch, the gradient of a zero is zero."""
+    (xx, yy), ones = (t.pow(2).sum(-1, True) for t in (x, y)), torch.ones_like
+    rows = torch.cat([x * -2, xx, ones(xx)], -1)
+    columns = torch.cat([y, ones(yy), yy], -1)
+    squares = torch.matmul(rows, columns.mT).clamp_min(0)
+    is_zero = squares == 0
+    return torch.where(is_zero, 0.0, torch.where(is_zero, 1.0, squares).sqrt())
 
 
 def _pdist(x: Any, p: float = 2.0) -> Any:

@@ -225,6 +225,13 @@ def test_reductions_at_places_are_native(include_self: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("count", [4, 30])
+def test_the_distance_to_itself_has_no_gradient(count: int) -> None:
+    """torch computes distances of more than 25 points by a product of matrices."""
+    x = torch.randint(-3, 4, (count, 3)).double().requires_grad_()
+    same(lambda x: torch.cdist(x, x * 1.0), x)
+
+
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("reduce", ["sum", "mean"])
 def test_whole_rows_are_added(reduce: str, include_self: bool) -> None:
