@@ -83,6 +83,22 @@ def test_a_diagonal_is_read_in_place(
     np.testing.assert_array_equal(y, wanted)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_places_of_known_sizes_are_compared_in_int32(is_known: bool) -> None:
+    """Vectors of int64 would have half as many lanes as those of the matrix."""
+    n = "6" if is_known else "?"
+    text = program(
+        "%y = pd_op.diag_embed(%x) {offset = 0 : i32, dim1 = -2 : i32, dim2 = -1 : i32} : "
+        f"(tensor<4x{n}xf32>) -> tensor<4x{n}x{n}xf32>",
+        f'%x "x" : tensor<4x{n}xf32>',
+        f"4x{n}x{n}xf32",
+    )
+    module = parsed(text)
+    run_pipeline(module, "decompose")
+    (compared,) = (op for op in module.walk() if isinstance(op, PirOp) and op.name == "pd_op.equal")
+    assert ("i32" in str(compared.operands[0].type)) == is_known
+
+
 def test_what_a_library_computes_either_way_is_taken_apart() -> None:
     found = ops(SQUARE, APART)
     assert (found["bmm"], found["matmul"]) == (0, 1)

@@ -18,21 +18,24 @@ _INT32: Final = 2**31 - 1
 @decompose("pd_op.tril", "pd_op.triu")
 def _(c: OpCall) -> Value:
     b, x = c.b, c.x
-    sizes = x.shape[-2:]
-    if UNKNOWN in sizes or max(sizes) + abs(c.diagonal) > _INT32:
-        row, column = _places(b, x)
-    else:  # a vector of comparisons is as long as one of floats
-        row, column = (b.arange(start=0, end=n, step=1, dtype=dt.int32) for n in sizes)
-        row, column = b.unsqueeze(row, axis=(1,)), b.unsqueeze(column, axis=(0,))
+    row, column = _places(b, x, (x.rank - 2, x.rank - 1), c.diagonal)
     lower = c.definition.name == "pd_op.tril"
     end = row + b.const(c.diagonal, row.dtype)
     in_triangle = b.less_equal(column, end) if lower else b.greater_equal(column, end)
     return b.where(in_triangle, x, b.const(0, x.dtype))
 
 
-def _places(b: Builder, x: Value) -> tuple[Value, Value]:
-    """Row and column of each element of the last two dimensions."""
-    row, column = arange(b, x, x.rank - 2), arange(b, x, x.rank - 1)
+def _places(
+    b: Builder, x: Value, axes: tuple[int, int], offset: int
+) -> tuple[Value, Value]:  # fmt: skip
+    """Row and column of each element of matrices, whose sizes are those of two axes of ``x``; in
+    int32 if their sums with the offset are.
+    """
+    sizes = [x.shape[axis] for axis in axes]
+    if UNKNOWN in sizes or max(sizes) + abs(offset) > _INT32:
+        row, column = (arange(b, x, axis) for axis in axes)
+    else:  # a vector of comparisons is as long as one of floats
+        row, column = (b.arange(start=0, end=n, step=1, dtype=dt.int32) for n in sizes)
     return b.unsqueeze(row, axis=(1,)), b.unsqueeze(column, axis=(0,))
 
 
@@ -109,9 +112,8 @@ def _(c: OpCall) -> Value:
 def _diagonal_matrix(b: Builder, x: Value, offset: int, padding: float) -> Value:
     """Matrices with the last dimension of ``x`` on a diagonal."""
     wide = b.pad(x, paddings=[0] * (2 * x.rank - 1) + [abs(offset)], pad_value=0.0)
-    places = arange(b, wide, x.rank - 1)
-    row, column = b.unsqueeze(places, axis=(1,)), b.unsqueeze(places, axis=(0,))
-    is_diagonal = b.equal(column - row, b.const(offset, dt.int64))
+    row, column = _places(b, wide, (x.rank - 1, x.rank - 1), offset)
+    is_diagonal = b.equal(column - row, b.const(offset, row.dtype))
     as_columns = b.unsqueeze(wide, axis=(-1,) if offset >= 0 else (-2,))
     return b.where(is_diagonal, as_columns, b.const(padding, x.dtype))
 
@@ -129,9 +131,9 @@ def _(c: OpCall) -> Value:
         return x
     if y.shape[-1] == UNKNOWN:  # perhaps empty: one more element that rows may read
         y = b.pad(y, paddings=[0] * (2 * y.rank - 1) + [1], pad_value=0.0)
-    row, column = _places(b, front)
-    is_diagonal = b.equal(column - row, b.const(offset, dt.int64))
-    along = row + b.const(min(offset, 0), dt.int64)
+    row, column = _places(b, front, (x.rank - 2, x.rank - 1), offset)
+    is_diagonal = b.equal(column - row, b.const(offset, row.dtype))
+    along = b.cast(row, dt.int64) + b.const(min(offset, 0), dt.int64)
     length = as_list(b, sizes_of(b, y)[-1])
     at = b.minimum(b.maximum(along, b.zeros_like(along)), length - b.integers((1,)))
     as_columns = b.unsqueeze(b.gather(y, b.reshape(at, (-1,)), axis=y.rank - 1), axis=(-1,))
