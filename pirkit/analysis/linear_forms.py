@@ -30,7 +30,7 @@ from pirkit.analysis.derivative_sums import (
     weighted,
 )
 from pirkit.analysis.differentiation import between, stops_gradient
-from pirkit.analysis.effects import is_pure
+from pirkit.analysis.effects import is_pure, is_variable
 from pirkit.analysis.element_moves import moved, moves
 from pirkit.analysis.row_dependence import depends_by_rows
 from pirkit.dialect.infer import fill_value
@@ -84,7 +84,7 @@ class Forms(Struct):
 
     def _constant(self, value: SSAValue) -> Array | None:
         meta, owner = meta_of(value.type), value.owner
-        if not isinstance(meta, TensorMeta) or not isinstance(owner, PirOp):
+        if not isinstance(meta, TensorMeta) or not isinstance(owner, PirOp) or is_variable(value):
             return None
         shape = static(meta.shape)
         number = fill_value(value)

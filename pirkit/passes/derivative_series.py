@@ -51,7 +51,9 @@ def emit_series(program: ProgramOp, group: Group) -> tuple[int, int]:
     missing = next((op for op in ops if not has_series(op) or op.definition.writes), None)
     if missing is not None:
         raise no_series(missing)
-    first = ops[0] if ops else group_first(group)
+    if not ops:
+        raise UnsupportedError("what is differentiated is a variable itself")
+    first = ops[0]
     emitter = _Emitter(block, first, rows, dict(zip(group.roots, roots, strict=True)))
     b = emitter.builder(first)
     given = {
@@ -65,11 +67,6 @@ def emit_series(program: ProgramOp, group: Group) -> tuple[int, int]:
         found = emitter.value(value, form, known, polynomials)
         value.replace_all_uses_with(found.ssa)
     return rows.algebra.size + 1, len(b.emitted)
-
-
-def group_first(group: Group) -> PirOp:
-    """The first op that computes a wanted value."""
-    return cast(PirOp, next(iter(group.wanted)).owner)
 
 
 Polynomial = dict[Monomial, float]

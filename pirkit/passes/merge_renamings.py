@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from pirkit.analysis.effects import is_variable, variables
 from pirkit.analysis.linear_forms import GRADIENT, JET
-from pirkit.dialect.operation import PirOp, ProgramOp
+from pirkit.dialect.build import Builder
+from pirkit.dialect.infer import fill_value
+from pirkit.dialect.kinds import CONSTANT_LIKE
+from pirkit.dialect.operation import PirOp, ProgramOp, declares
 from pirkit.dialect.ops.control.derivatives import CUSTOM
 from pirkit.passes.replace_ops import replace
 
@@ -24,8 +27,12 @@ def merge_renamings(program: ProgramOp) -> None:
     """Replace copies by their source where no differentiated value depends on both.
 
     A copy of a variable stays where it decides which derivative uses the rule of a
-    `pir.custom_derivative`.
+    `pir.custom_derivative`, and a copy of a constant: factors of 1 are dropped, and with them what
+    a further derivative by the 1 needs. A constant that is itself a variable gets a copy.
     """
+    for op in [cast(PirOp, op) for op in program.block.ops]:
+        if any(is_variable(r) and _is_constant(r) for r in op.results):
+            _copy(op)
     ops = [cast(PirOp, op) for op in program.block.ops]
     derivatives = [op for op in ops if op.name in (GRADIENT, JET)]
     known = {op.operands[i] for op in derivatives for i in variables(op)}
@@ -42,8 +49,23 @@ def merge_renamings(program: ProgramOp) -> None:
     for op in reversed(copies):
         copy, source = op.results[0], op.operands[0]
         reached = _reached_around(source, op)
-        if source is not copy and reached.isdisjoint(_targets(copy)) and not selects_rule(op):
+        is_free = source is not copy and not _is_constant(source)
+        if is_free and reached.isdisjoint(_targets(copy)) and not selects_rule(op):
             replace(op, [source])
+
+
+def _is_constant(value: SSAValue) -> bool:
+    return declares(value.owner, CONSTANT_LIKE) or fill_value(value) is not None
+
+
+def _copy(constant: PirOp) -> None:
+    """Let what reads a constant read a copy."""
+    value = constant.results[0]
+    uses = list(value.uses)
+    b = Builder(cast(Block, constant.parent), constant.next_op, location=constant.location)
+    copy = b.assign(b.wrap(value))
+    for use in uses:
+        use.operation.operands[use.index] = copy.ssa
 
 
 def are_apart(one: SSAValue, other: SSAValue) -> bool:

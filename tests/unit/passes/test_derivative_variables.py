@@ -57,6 +57,38 @@ def reshaped(x: Any) -> Any:
     return y.b("pir.gradient", y, y.b.ones_like(y), same, targets=1, wrt=1), slope(x)
 
 
+def at_one(x: Any) -> Any:
+    """A third derivative at a constant, beside a forward one that keeps it from being a series."""
+
+    def by_a(a: Any, b: Any, c: Any) -> Any:
+        return pirkit.grad(lambda a, b, c: ((a * b) ** 4).sum() + 0.0 * c.sum())(a, b, c).sum()
+
+    def by_b(*given: Any) -> Any:
+        return pirkit.grad(by_a, 1)(*given).sum()
+
+    def power(a: Any, b: Any, c: Any) -> Any:
+        return (a * b) ** 4
+
+    ones = ops.full_like(x, 1.0)
+    slopes = (x * 0.0, x * 0.0 + 1.0, x)
+    return pirkit.grad(by_b)(ones, x, x), pirkit.jvp(power, (ones, x, x), slopes)[1]
+
+
+def itself(x: Any) -> Any:
+    """Derivatives of an argument: no operation is between the variable and the result."""
+
+    def third(a: Any, b: Any, c: Any) -> Any:
+        del a, b
+        return c
+
+    def slope(*given: Any) -> Any:
+        return pirkit.grad(lambda *v: third(*v).sum(), 2)(*given).sum()
+
+    one = pirkit.jvp(third, (x, x, x), (x, x * 0.0, x + 1.0))[1]
+    other = pirkit.jvp(third, (x, x, x), (x * 0.0, x + 1.0, ops.sin(x)))[1]
+    return one, other, pirkit.grad(slope, 2)(x, x, x)
+
+
 def wanted(x: Array) -> dict[Callable[..., Any], tuple[Array, ...]]:
     e, s = np.exp(x), 3 * x**2
     return {
@@ -66,6 +98,8 @@ def wanted(x: Array) -> dict[Callable[..., Any], tuple[Array, ...]]:
         mixed: (2 * x, s),
         constants: (2 * x * x + x**3, s),
         reshaped: (2 * x * x, s),
+        itself: (x + 1.0, np.sin(x), x * 0.0),
+        at_one: (48 * x**3, 4 * x**3),
     }
 
 
