@@ -199,7 +199,7 @@ def _hardsigmoid(b: Binding) -> tuple[Passes, int]:
     return passes, 0
 
 
-def _bounded(low: float, high: float) -> tuple[Passes, int]:
+def _bounded(low: float | Array, high: float | Array) -> tuple[Passes, int]:
     if low and high:
         return clipped(low, high), 0
 
