@@ -225,8 +225,9 @@ def test_reductions_at_places_are_native(include_self: bool) -> None:
     )
 
 
-def test_equal_singular_values_of_several_matrices_have_gradients() -> None:
-    same(torch.linalg.svdvals, torch.eye(3, dtype=torch.float64).repeat(3, 1, 1).requires_grad_())
+@pytest.mark.parametrize("function", [torch.linalg.svdvals, torch.linalg.eigvalsh])
+def test_equal_values_of_several_matrices_have_gradients(function: Any) -> None:
+    same(function, torch.eye(3, dtype=torch.float64).repeat(3, 1, 1).requires_grad_())
 
 
 @pytest.mark.parametrize("count", [4, 30])
