@@ -145,7 +145,8 @@ def _evaluate(
                 continue
             break
         pairs = [(y, s) for y, s in zip(filter(_is_float, below), seeds, strict=True)]
-        live = [(y, s) for y, s in pairs if y.requires_grad]
+        # A cotangent of zeros stands for none: torch's formula may multiply it by infinity.
+        live = [(y, s) for y, s in pairs if y.requires_grad and (s.requires_grad or s.any())]
         floats = [t for t in held if _is_float(t)]
         wanted = [t for t in floats if t.requires_grad]
         if not live or not wanted:

@@ -225,6 +225,11 @@ def test_reductions_at_places_are_native(include_self: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("function", [torch.linalg.svdvals, torch.linalg.eigvalsh])
+def test_equal_values_of_several_matrices_have_gradients(function: Any) -> None:
+    same(function, torch.eye(3, dtype=torch.float64).repeat(3, 1, 1).requires_grad_())
+
+
 @pytest.mark.parametrize("count", [4, 30])
 def test_the_distance_to_itself_has_no_gradient(count: int) -> None:
     """torch computes distances of more than 25 points by a product of matrices."""

@@ -108,6 +108,12 @@ def inverse_gaps(b: Builder, rows: Value, columns: Value) -> Value:
     return (1.0 - same) / (gaps + same)
 
 
+def over_gaps(b: Builder, x: Value, values: Value) -> Value:
+    """``x`` times `inverse_gaps`, but zero where ``x`` is, also between equal values."""
+    found = inverse_gaps(b, values, values) * x
+    return b.where(b.equal(x, b.zeros_like(x)), b.zeros_like(x), found)
+
+
 @vjp("pd_op.svd")
 def _(c: OpCall, of_u: Value | None, of_s: Value | None, of_vh: Value | None) -> Value | None:
     b, u, s, vh = c.b, c.u, c.s, c.vh
@@ -125,13 +131,13 @@ def _(c: OpCall, of_u: Value | None, of_s: Value | None, of_vh: Value | None) ->
     squares = s * s
     if of_u is not None:
         adjoint_of = adjoint(b, u) @ of_u
-        skew = inverse_gaps(b, squares, squares) * (adjoint_of - adjoint(b, adjoint_of)) * across
+        skew = over_gaps(b, adjoint_of - adjoint(b, adjoint_of), squares) * across
         inner = skew if inner is None else inner + skew
         outer.append(((of_u - u @ adjoint_of) / across) @ vh)
     if of_vh is not None:
         of_v = adjoint(b, of_vh)
         adjoint_of = vh @ of_v
-        skew = down * (inverse_gaps(b, squares, squares) * (adjoint_of - adjoint(b, adjoint_of)))
+        skew = down * over_gaps(b, adjoint_of - adjoint(b, adjoint_of), squares)
         inner = skew if inner is None else inner + skew
         outer.append(u @ adjoint(b, (of_v - adjoint(b, vh) @ adjoint_of) / across))
     if inner is None:
