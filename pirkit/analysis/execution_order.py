@@ -27,7 +27,7 @@ def operations(block: Block) -> Iterator[PirOp]:
             continue
         after = op.next_op
         yield op
-        if op.regions and op.parent is not None and (regions := bodies(op)):
+        if op.parent is not None and (regions := bodies(op)):
             stack.append(after)
             stack += [region.block.first_op for region in reversed(regions)]
             after = stack.pop()

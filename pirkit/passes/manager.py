@@ -221,8 +221,8 @@ def _size_of(block: Block) -> int:
     count, op = 0, block.first_op
     while op is not None:
         count += 1
-        if op.regions:
-            count += sum(_size_of(region.block) for region in bodies(op))
+        if regions := bodies(op):
+            count += sum(_size_of(region.block) for region in regions)
         op = op.next_op
     return count
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pirkit.dialect.map_expr.tree import Apply
+from pirkit.dialect.promotion import numpy_common
 from pirkit.lowering.codegen.emit import batch_compile, memory_access
 from pirkit.lowering.codegen.emit.memory_access import Memory
 from pirkit.lowering.codegen.emit.split_reduction import (
@@ -30,10 +31,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
     Statement,
 )
 from pirkit.lowering.codegen.ir.tiled_nest import Tile, TiledNest, TilePhase
-from pirkit.lowering.codegen.lower.scalar_ops import (
-    _common,  # pyright: ignore[reportPrivateUsage]
-    is_supported,
-)
+from pirkit.lowering.codegen.lower.scalar_ops import is_supported
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.native.target import Target
 from tests.codegen.nests import operand
@@ -112,11 +110,11 @@ def test_operands_of_two_types_are_computed_in_the_type_of_numpy() -> None:
     held = (*COMPUTED, dt.bool_, dt.uint8)
     for a, b in product(held, held):
         if {a, b} == {dt.float16, dt.bfloat16}:
-            assert _common(a, b) is dt.float32
+            assert numpy_common(a, b) is dt.float32
         elif dt.bfloat16 not in (a, b):
-            assert _common(a, b).np == np.result_type(a.np, b.np)
+            assert numpy_common(a, b).np == np.result_type(a.np, b.np)
     for other in (dt.float32, dt.float64):
-        assert _common(dt.bfloat16, other) is _common(other, dt.bfloat16) is other
+        assert numpy_common(dt.bfloat16, other) is numpy_common(other, dt.bfloat16) is other
 
 
 def test_what_it_takes_to_generate_code_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:

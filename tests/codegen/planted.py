@@ -933,7 +933,7 @@ PLANTS: Final = {
         one_earlier,
         into_blocks,
         ((2, 12, 15, 15),),
-        (f"loop nests: the nests are wrong without native code too; by {SPLITTING}",),
+        ("loop nests: the nests are wrong without native code too; by ", SPLITTING),
     ),
     "padding of a panel": Plant(
         emitter("blocked_conv.py"),

@@ -14,7 +14,7 @@ from pirkit.dialect.map_expr.call import MapCall
 from pirkit.dialect.map_expr.symbolic_shapes import Dims, Sizes, bounds_of, result_shapes
 from pirkit.dialect.ops.movement.shape import reshaped
 from pirkit.dialect.rules.index_maps.elementwise_maps import NAMES, elementwise
-from pirkit.index.extent import Undecided, is_sized, larger, smaller
+from pirkit.index.extent import Undecided, is_sized
 
 Shapes = list[Dims]
 
@@ -178,7 +178,7 @@ def _diagonal(call: MapCall, sizes: Sizes) -> Shapes:
     first, second = (int(call.attrs[name]) % len(shape) for name in ("axis1", "axis2"))
     down, right = shape[first] + min(offset, 0), shape[second] - max(offset, 0)
     others = tuple([n for axis, n in enumerate(shape) if axis not in (first, second)])
-    return [(*others, larger(smaller(down, right), 0))]
+    return [(*others, sizes.larger(sizes.smaller(down, right), 0))]
 
 
 @result_shapes("pd_op.pad")

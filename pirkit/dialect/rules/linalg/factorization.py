@@ -109,9 +109,16 @@ def inverse_gaps(b: Builder, rows: Value, columns: Value) -> Value:
 
 
 def over_gaps(b: Builder, x: Value, values: Value) -> Value:
-    """``x`` times `inverse_gaps`, but zero where ``x`` is, also between equal values."""
-    found = inverse_gaps(b, values, values) * x
-    return b.where(b.equal(x, b.zeros_like(x)), b.zeros_like(x), found)
+    """``x`` times `inverse_gaps`, but zero, with its derivatives, where both are zero.
+
+    The condition asks for both: a derivative by ``x`` where only ``x`` is zero is the inverse gap.
+    """
+    gaps = b.unsqueeze(values, axis=(-2,)) - b.unsqueeze(values, axis=(-1,))
+    same = b.tril(b.triu(b.ones_like(gaps), diagonal=0), diagonal=0)
+    gaps = gaps + same
+    unused = b.logical_and(b.equal(gaps, b.zeros_like(gaps)), b.equal(x, b.zeros_like(x)))
+    inverse = (1.0 - same) / b.where(unused, b.ones_like(gaps), gaps)
+    return b.where(unused, b.zeros_like(inverse), inverse) * x
 
 
 @vjp("pd_op.svd")

@@ -60,8 +60,9 @@ def _(c: OpCall) -> tuple[Value, ...]:
     b, x = c.b, c.b.wide(c.x)
     begin = x.rank - len(c.normalized_shape)
     axes = tuple(range(begin, x.rank))
-    if UNKNOWN in x.shape[begin:]:  # 0 keeps a size; for others the run raises
-        x = b.reshape(x, [*[0] * begin, *c.normalized_shape])
+    if UNKNOWN in x.shape[begin:]:  # the run raises for other sizes
+        batch = b.gather(b.shape_of(x), b.integers(range(begin)), axis=0)
+        x = b.reshape(x, b.concat([batch, b.integers(c.normalized_shape)], axis=0))
     inverse = b.rsqrt(_mean(b, x * x, axes) + c.epsilon)
     return _scaled(c, x * inverse, c.normalized_shape), b.squeeze(inverse, axis=axes)
 
