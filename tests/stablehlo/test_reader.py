@@ -364,6 +364,31 @@ def test_roundings_and_signs(given: Any, line: str, wanted: float) -> None:
     assert np.signbit(found) == np.signbit(wanted)
 
 
+NUMBERS = (
+    0.0, 1.5, -1.5, 127.9, 128.0, -129.0, 255.5, 256.0, 65536.0, 2147483520.0, 2147483648.0,
+    -2147483649.0, 4294967040.0, 4294967296.0, 2.0**63, -(2.0**63), 2.0**64, 1e30, -1e30,
+    float("inf"), float("-inf"), float("nan"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["f16", "f32", "f64"])
+@pytest.mark.parametrize("to", ["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"])
+def test_floats_beyond_an_integer_type_saturate(source: str, to: str) -> None:
+    """As in XLA; NaN is 0."""
+    n, bits, is_unsigned = len(NUMBERS), int(to.lstrip("ui")), to.startswith("u")
+    text = f"""func.func public @main(%x: tensor<{n}x{source}>) -> tensor<{n}x{to}> {{
+      %0 = stablehlo.convert %x : (tensor<{n}x{source}>) -> tensor<{n}x{to}>
+      return %0 : tensor<{n}x{to}>
+    }}"""
+    with np.errstate(over="ignore"):
+        given = np.array(NUMBERS).astype(f"f{int(source[1:]) // 8}")
+    least, most = (0, 2**bits - 1) if is_unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    wanted = [0 if v != v else most if v >= most else least if v <= least else int(v)
+              for v in given.tolist()]  # fmt: skip
+    found = pirkit.stablehlo.load(text)(given).numpy()
+    assert found.view(f"{to[0]}{bits // 8}").tolist() == wanted
+
+
 SORT = """%0 = "stablehlo.sort"(%x) <{HOW}> ({
     ^bb0(%a: tensor<f32>, %b: tensor<f32>):
       %1 = stablehlo.compare LT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>

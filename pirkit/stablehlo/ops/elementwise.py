@@ -9,7 +9,7 @@ from pirkit.dialect.build import Value
 from pirkit.runtime import dtype as dt
 from pirkit.stablehlo.hlo_builder import HloBuilder
 from pirkit.stablehlo.nodes import Dense
-from pirkit.stablehlo.ops.integers import as_float, as_unsigned, as_word, divided, remainder_of
+from pirkit.stablehlo.ops.integers import as_float, as_unsigned, divided, integer_of, remainder_of
 from pirkit.stablehlo.rules import rule
 
 _UNARY: Final = {
@@ -179,7 +179,7 @@ def _(b: HloBuilder, low: Value, x: Value, high: Value) -> Value:
 
 @rule("convert")
 def _(b: HloBuilder, x: Value) -> Value:
-    """A number as another element type; a conversion of floats to integers truncates."""
+    """A number as another element type."""
     source, to = b.ins[0], b.outs[0]
     if to.dtype is dt.bool_:
         return b.apply("not_equal", x, b.filled(0, x.dtype)) if x.dtype is not dt.bool_ else x
@@ -187,10 +187,10 @@ def _(b: HloBuilder, x: Value) -> Value:
         if to.dtype.is_float or to.dtype.is_complex:
             return b.cast(as_float(b, x), to.dtype)
         return b.cast(as_unsigned(b, x), to.dtype)
-    if to.is_unsigned and x.dtype.is_float:
-        return as_word(b, x, to)
     if x.dtype.is_complex and not to.dtype.is_complex:
         x = b.real(x)
+    if x.dtype.is_float and to.dtype.is_integer:
+        return integer_of(b, x, to)
     return b.cast(x, to.dtype)
 
 

@@ -37,11 +37,30 @@ def as_float(b: HloBuilder, x: Value) -> Value:
     return float_of(b, wide)
 
 
-def as_word(b: HloBuilder, x: Value, to: Tensor) -> Value:
-    """A float as an unsigned number: the signed one of the same bits."""
-    if to.element != "ui64":
-        return b.cast(b.cast(x, dt.int64), to.dtype)
-    return word_of(b, x)
+def integer_of(b: HloBuilder, x: Value, to: Tensor) -> Value:
+    """A float as an integer, towards zero; as in XLA, NaN is 0 and what is beyond saturates.
+
+    Unsigned numbers are the signed ones of the same bits.
+    """
+    is_natural = to.is_unsigned or to.dtype is dt.uint8
+    bits = 8 * to.dtype.itemsize
+    end = 1 << (bits if is_natural else bits - 1)
+    first, x = 0 if is_natural else -end, b.wide(x)
+    below = np.nextafter(x.dtype.np.type(end), x.dtype.np.type(0))
+    zero, least, most = (b.const(float(n), x.dtype) for n in (0, first, below))
+    x = b.where(b.isnan(x), zero, x)
+    found = _whole(b, b.maximum(b.minimum(x, most), least), to)
+    if int(below) == end - 1:
+        return found
+    last = b.const(-1 if to.is_unsigned else end - 1, found.dtype, found.shape)
+    return b.where(b.greater_equal(x, b.const(float(end), x.dtype)), last, found)
+
+
+def _whole(b: HloBuilder, x: Value, to: Tensor) -> Value:
+    """A float that the integer type holds, towards zero."""
+    if not to.is_unsigned:
+        return b.cast(x, to.dtype)
+    return word_of(b, x) if to.element == "ui64" else b.cast(b.cast(x, dt.int64), to.dtype)
 
 
 def divided(b: HloBuilder, x: Value, y: Value, type_: Tensor) -> Value:
