@@ -13,6 +13,7 @@ from msgspec import Struct
 from pirkit.diag.errors import UsageError
 from pirkit.diag.settings import chosen, setting
 from pirkit.runtime.native.llvm import llvm
+from pirkit.runtime.native.tile_permission import tiles_permitted
 
 _L2_WHEN_UNKNOWN = 1 << 18
 _L3_WHEN_UNKNOWN = 1 << 24
@@ -75,6 +76,8 @@ def host() -> Target:
     if level:
         cpu, text = level, ",".join([f"+{name}" for name in sorted(_level(level, triple, on))])
         bits = min(bits, _LEVEL_BITS[level])
+    if "+amx-tile" in text and not tiles_permitted():
+        text = text.replace("+amx-", "-amx-")
     bits = _allowed_bits(bits)
     if bits == 512:
         text += ",-prefer-256-bit"

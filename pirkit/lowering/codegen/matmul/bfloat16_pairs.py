@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pirkit.lowering.codegen.emit.transpose_tile import transposed
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.loop_ir import Buffer
@@ -34,6 +35,11 @@ _PAIRS: Final = {lanes: f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}" for lanes i
 """Lanes -> the instruction that adds the products of a pair."""
 _UPPER: Final = -0x10000
 """The bits of the odd term of a pair, which are those of its float32."""
+
+
+TERMS: Final = 32
+"""Terms of bfloat16 in a row of a tile register (`tile_registers.py`): 16 pairs."""
+_SIDE: Final = TERMS // 2
 
 
 def has_pairs(target: Target) -> bool:
@@ -94,17 +100,21 @@ class PairedRows(Struct, frozen=True):
 
 
 def pack_rows_of_pairs(
-    b: Builder, lanes: int, vectors: int, row: int, panel: int, divisible: bool
+    b: Builder, lanes: int, vectors: int, row: int, panel: int, divisible: bool, filled: int
 ) -> None:
-    """Pack ``%k`` rows of ``%n`` bfloat16 into panels, of ``panel`` bytes, of rows of pairs."""
+    """Pack ``%k`` rows of ``%n`` bfloat16 into panels, of ``panel`` bytes, of rows of pairs.
+
+    Rows of zeros follow until the number of pairs is a multiple of ``filled``.
+    """
     columns, half = lanes * vectors, Type("i16", lanes)
     k, n = Value("%k", I64), Value("%n", I64)
     full = b.emit(I64, f"udiv {n}, {columns}")
     rest = Value("0", I64) if divisible else b.emit(I64, f"urem {n}, {columns}")
 
-    def line(number: Value, is_last: bool) -> None:
+    def line(number: Value, terms: int) -> None:
         here = b.at(Value("%b", PTR), b.times(number, 2 * row))
         there = b.at(Value("%panels", PTR), b.times(number, 4 * columns))
+        zero = b.const(half, 0)
 
         def part(number: Value, left: Value | None) -> None:
             base = b.at(here, b.times(number, 2 * columns))
@@ -113,8 +123,8 @@ def pack_rows_of_pairs(
                 inside = None if left is None else b.plus(left, -v * lanes)
                 mask = None if inside is None else tail_mask(b, lanes, _positive(b, inside))
                 place = b.at(base, 2 * v * lanes)
-                even = read_vector(b, half, place, mask)
-                odd = None if is_last else read_vector(b, half, b.at(place, row), mask)
+                even = read_vector(b, half, place, mask) if terms else zero
+                odd = read_vector(b, half, b.at(place, row), mask) if terms == 2 else None
                 write_vector(b, interleaved(b, even, odd), b.at(dest, 4 * v * lanes))
 
         def whole(number: Value, _: list[Value]) -> Sequence[Value]:
@@ -128,7 +138,15 @@ def pack_rows_of_pairs(
         b.loop(0, full, 1, [], whole)
         b.branch(b.compare("ne", rest, 0), ragged)
 
+    def empty(number: Value, _: list[Value]) -> Sequence[Value]:
+        line(number, 0)
+        return []
+
     _by_pairs(b, k, line)
+    if filled > 1:
+        count = b.emit(I64, f"udiv {b.plus(k, 1)}, 2")
+        groups = b.emit(I64, f"udiv {b.plus(count, filled - 1)}, {filled}")
+        b.loop(count, b.times(groups, filled), 1, [], empty)
 
 
 def pack_tiles_of_pairs(b: Builder, height: int, column: int, depth: int) -> None:
@@ -142,7 +160,7 @@ def pack_tiles_of_pairs(b: Builder, height: int, column: int, depth: int) -> Non
     full, rest = b.emit(I64, f"udiv {rows}, {height}"), b.emit(I64, f"urem {rows}, {height}")
     even_mask = tail_mask(b, lanes, height) if height < lanes else None
 
-    def line(number: Value, is_last: bool) -> None:
+    def line(number: Value, terms: int) -> None:
         here = b.at(Value("%a", PTR), b.times(number, 2 * column))
         there = b.at(Value("%tiles", PTR), b.times(number, 4 * height))
 
@@ -150,7 +168,7 @@ def pack_tiles_of_pairs(b: Builder, height: int, column: int, depth: int) -> Non
             source = b.at(here, b.times(which, 2 * height))
             dest = b.at(there, b.times(which, 2 * depth * height))
             even = read_vector(b, half, source, mask)
-            odd = None if is_last else read_vector(b, half, b.at(source, column), mask)
+            odd = read_vector(b, half, b.at(source, column), mask) if terms == 2 else None
             write_vector(b, interleaved(b, even, odd), dest, mask)
 
         def whole(which: Value, _: list[Value]) -> Sequence[Value]:
@@ -167,16 +185,61 @@ def pack_tiles_of_pairs(b: Builder, height: int, column: int, depth: int) -> Non
     _by_pairs(b, k, line)
 
 
-def _by_pairs(b: Builder, k: Value, line: Callable[[Value, bool], None]) -> None:
-    """Emit ``line(number, is_last)`` for all pairs of ``k`` terms; the last may be a term alone."""
+def pack_rows_of_terms(b: Builder, column: int, depth: int) -> None:
+    """Pack ``%rows`` rows of ``%k`` columns of bfloat16 into contiguous rows.
+
+    Columns are ``column`` bytes apart. A row has room for ``depth`` terms, a multiple of 32; those
+    after the last one are 0. 16 rows of 16 pairs of terms are transposed as words.
+    """
+    half = Type("i16", _SIDE)
+    k, rows = Value("%k", I64), Value("%rows", I64)
+
+    def square(first: Value, at: Value, rows_left: Value, is_last: bool) -> None:
+        here = b.at(b.at(Value("%a", PTR), b.times(first, 2)), b.times(at, column))
+        there = b.at(b.at(Value("%tiles", PTR), b.times(first, 2 * depth)), b.times(at, 2))
+
+        def terms(j: int) -> Value:
+            count = rows_left
+            if is_last:
+                inside = b.compare("slt", b.plus(at, j), k)
+                count = b.select(inside, rows_left, Value("0", I64))
+            return read_vector(b, half, b.at(here, j * column), tail_mask(b, _SIDE, count))
+
+        words = [interleaved(b, terms(j), terms(j + 1)) for j in range(0, TERMS, 2)]
+        for r, value in enumerate(transposed(b, words)):
+            write_vector(b, value, b.at(there, r * 2 * depth))
+
+    def band(number: Value, _: list[Value]) -> Sequence[Value]:
+        first = b.times(number, _SIDE)
+        left = b.binary("smin", b.emit(I64, f"sub {rows}, {first.text}"), Value(str(_SIDE), I64))
+        rest = b.emit(I64, f"urem {k}, {TERMS}")
+        whole = b.emit(I64, f"sub {k}, {rest.text}")
+
+        def inner(at: Value, _: list[Value]) -> Sequence[Value]:
+            square(first, at, left, False)
+            return []
+
+        def last() -> Sequence[Value]:
+            square(first, whole, left, True)
+            return []
+
+        b.loop(0, whole, TERMS, [], inner)
+        b.branch(b.compare("ne", rest, 0), last)
+        return []
+
+    b.loop(0, b.emit(I64, f"udiv {b.plus(rows, _SIDE - 1)}, {_SIDE}"), 1, [], band)
+
+
+def _by_pairs(b: Builder, k: Value, line: Callable[[Value, int], None]) -> None:
+    """Emit ``line(number, terms)`` for all pairs of ``k`` terms; the last may be a term alone."""
     pairs = b.emit(I64, f"udiv {k}, 2")
 
     def whole(number: Value, _: list[Value]) -> Sequence[Value]:
-        line(number, False)
+        line(number, 2)
         return []
 
     def alone() -> Sequence[Value]:
-        line(pairs, True)
+        line(pairs, 1)
         return []
 
     b.loop(0, pairs, 1, [], whole)

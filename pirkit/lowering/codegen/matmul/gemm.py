@@ -48,12 +48,14 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.lowering.codegen.ir.plain_loops import loops_of
 from pirkit.lowering.codegen.ir.routine import Routine
-from pirkit.lowering.codegen.matmul.bfloat16_pairs import wide_sums
+from pirkit.lowering.codegen.matmul.bfloat16_pairs import TERMS, wide_sums
 from pirkit.lowering.codegen.matmul.bfloat16_tile import NarrowRows, PairTile
 from pirkit.lowering.codegen.matmul.few_columns import FewColumns, has_few_columns
 from pirkit.lowering.codegen.matmul.few_rows import FewRows, has_few_rows
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, Tile, TileShape, tile_shape_for
 from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, parallel_blocks
+from pirkit.lowering.codegen.matmul.matrix_tile import SHAPE as MATRIX
+from pirkit.lowering.codegen.matmul.matrix_tile import MatrixTile
 from pirkit.lowering.codegen.matmul.panel_packing import divisibility
 from pirkit.lowering.codegen.matmul.panel_routines import (
     PackPanel,
@@ -62,6 +64,7 @@ from pirkit.lowering.codegen.matmul.panel_routines import (
     UnpackPanel,
     prefetch_panel,
 )
+from pirkit.lowering.codegen.matmul.tile_registers import ConfigureTiles, has_tiles
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.machine_costs import BYTES_PER_NS
 from pirkit.runtime.native.function import NativeFunction
@@ -76,10 +79,14 @@ _WIDE_PANEL_BYTES: Final = 96 << 10
 of 512 bits reads fewer bytes for each multiply-add, so that its panels may come from L2."""
 _PAIRED_DEPTH: Final = 1536
 """Depth of a panel of bfloat16 at most."""
+_TILED_DEPTH: Final = 512
+"""The same for tile registers: a panel stays in the L1 cache."""
 _WIDE_ROWS: Final = 256
 """Rows of a block of C whose sums are kept in scratch memory."""
 _MAX_COLUMNS: Final = 1024
 """Columns of B that are packed at a time."""
+_TILED_PER_NS: Final = 500
+"""Multiplications by tile registers in a nanosecond."""
 _PACKING: Final = 10
 """Cost of packing an element, in multiplications."""
 
@@ -121,9 +128,9 @@ def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blockin
     deepest = min(MAX_DEPTH, most // shape.panel_bytes(shape.lanes) * shape.lanes)
     depth = -(-p.depth // -(-p.depth // deepest))
     if shape.terms == 2:
-        # The same depths on all CPUs, and so the same bits.
-        depth = -(-p.depth // -(-p.depth // _PAIRED_DEPTH))
-        depth += depth % 2
+        # The same depths on all CPUs, and so the same bits; those of tile registers are others.
+        most, unit = (_TILED_DEPTH, TERMS) if shape.matrix else (_PAIRED_DEPTH, 2)
+        depth = -(-p.depth // -(-p.depth // most) // unit) * unit
     packs = packs_a(p, target)
     rows, columns = min(
         _candidates(p, shape, threads), key=lambda block: _estimated_time(p, *block, threads, packs)
@@ -186,7 +193,7 @@ def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
         stages = [*_plain(p), Stage("block", few.blocked(loops_of(_kernel(p))))]
         name, blocks, block = few.name, prod(p.batch) * few.tasks, {"block": few.block}
     else:
-        shape = tile_shape_for(p.dtype, target, p.columns)
+        shape = _shape(p, target)
         cut, columns = blocking(p, shape, target, threads), shape.columns
         stages = gemm_stages(p, shape, cut)
         block = {"block rows": cut.rows, "block columns": cut.columns, "block depth": cut.depth}
@@ -195,10 +202,17 @@ def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
     scales = [p.columns * p.dtype.itemsize] * p.scales
     sizes = (p.a.size, p.b.size, p.c.size, *scales, *[m.size for m in p.summands])
     # About three vector FMAs per ns, if memory delivers B in time.
-    work = max(int(p.multiplications / shape.lanes / 3), p.b.size // BYTES_PER_NS)
+    per_ns = _TILED_PER_NS if shape.matrix else 3 * shape.lanes
+    work = max(p.multiplications // per_ns, p.b.size // BYTES_PER_NS)
     tile = {"lanes": shape.lanes, "tile rows": shape.rows, "tile columns": columns}
     known = about(gemm_stages if few is None else type(few), name, **tile, **block, blocks=blocks)
     return routines.draft(b, scratch, sizes, work, known, stages)
+
+
+def _shape(p: Gemm, target: Target) -> TileShape:
+    if p.dtype is dt.bfloat16 and not p.panel and has_tiles(target, "amx-bf16"):
+        return MATRIX
+    return tile_shape_for(p.dtype, target, p.columns)
 
 
 def few_of(p: Gemm, target: Target, threads: int) -> FewRows | FewColumns | None:
@@ -278,6 +292,8 @@ class _Blocks:
         if cut.packs_a:
             # The loop over tiles steps by whole ones, so a row's share of a tile is a stride.
             self.a_strides = size * shape.terms, shape.rows * size
+            if shape.matrix:
+                self.a_strides = cut.depth * size, size
             strides, nbytes = (*[0] * rank, cut.depth * size, 0, 0), cut.inner * cut.depth * size
             tiles = Buffer(p.dtype, strides, nbytes, space="scratch", outside=outside)
             nest, self.a = nest.with_buffer(tiles)
@@ -293,6 +309,9 @@ class _Blocks:
         if self.wide:
             narrow = NarrowRows(shape, self.c_row, p.c.strides[0])
             body += (Invoke(narrow, (self.c, 2), (self.block_rows, self.block_columns)),)
+        if shape.matrix:
+            begin, end = (Invoke(ConfigureTiles(n), (), ()) for n in (shape.rows, None))
+            body = (begin, *body, end)
         blocks = [("m0", self.rows, p.rows, cut.rows), ("n0", self.columns, p.columns, cut.columns)]
         return replace(nest, body=parallel_blocks(p, blocks, body))
 
@@ -354,7 +373,10 @@ class _Blocks:
         p = self.p
         sizes = self.shape, (*self.a_strides, self.c_row), extent
         accumulates = p.depth > self.cut.depth
-        if self.paired:
+        if self.shape.matrix:
+            ragged = p.depth % TERMS > 0 and not self.a
+            tile = MatrixTile(*sizes, None, 0, accumulates, wide=self.wide, ragged=ragged)
+        elif self.paired:
             tile = PairTile(*sizes, None, 0, accumulates, wide=self.wide, odd=p.depth % 2 > 0)
         else:
             tile = Tile(

@@ -34,7 +34,7 @@ class TileShape(Struct, frozen=True):
     """The register tile: ``rows`` of A by ``vectors`` of ``lanes`` columns of B.
 
     bfloat16 is added in float32 lanes by pairs of terms (`bfloat16_pairs.py`), with one instruction
-    if they are ``native``.
+    if they are ``native``, or by the tile registers of a ``matrix`` unit (`matrix_tile.py`).
     """
 
     dtype: DType
@@ -42,6 +42,7 @@ class TileShape(Struct, frozen=True):
     rows: int
     vectors: int
     native: bool = False
+    matrix: bool = False
 
     @property
     def columns(self) -> int:

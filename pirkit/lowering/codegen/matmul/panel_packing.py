@@ -15,7 +15,12 @@ from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Type, Value
 from pirkit.lowering.codegen.ir.routine import Functions
 from pirkit.lowering.codegen.math.casts import stored, widen
-from pirkit.lowering.codegen.matmul.bfloat16_pairs import pack_rows_of_pairs, pack_tiles_of_pairs
+from pirkit.lowering.codegen.matmul.bfloat16_pairs import (
+    TERMS,
+    pack_rows_of_pairs,
+    pack_rows_of_terms,
+    pack_tiles_of_pairs,
+)
 from pirkit.lowering.codegen.matmul.blocking import for_tiles, pack_square
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
@@ -48,7 +53,9 @@ def pack_function(
     def write(b: Builder) -> None:
         if b_strides[1] == size and shape.terms == 2:
             panel = shape.panel_bytes(depth)
-            pack_rows_of_pairs(b, shape.lanes, shape.vectors, b_strides[0], panel, divisible[1])
+            filled = TERMS // 2 if shape.matrix else 1
+            given = shape.lanes, shape.vectors, b_strides[0], panel, divisible[1], filled
+            pack_rows_of_pairs(b, *given)
         elif b_strides[1] == size:
             _pack_rows(b, shape, b_strides[0], depth, divisible[1], scales)
         else:
@@ -207,7 +214,10 @@ def pack_tiles_function(functions: Functions, shape: TileShape, column: int, dep
 
     def write(b: Builder) -> None:
         if shape.terms == 2:
-            pack_tiles_of_pairs(b, height, column, depth)
+            if shape.matrix:
+                pack_rows_of_terms(b, column, depth)
+            else:
+                pack_tiles_of_pairs(b, height, column, depth)
             return
         a, tiles, k, rows = (Value(f"%{n}", t) for n, t in
                              (("a", PTR), ("tiles", PTR), ("k", I64), ("rows", I64)))  # fmt: skip

@@ -118,6 +118,10 @@ class PackTiles(PanelCopy, frozen=True):
             part = found[first : first + shape.rows]
             begin = memory[1][0], memory[1][1] + first * self.depth * size
             strides = size, shape.rows * size
+            if shape.matrix:
+                pitch = self.depth * size
+                matrix(begin, shape.dtype, part.shape, (pitch, size))[...] = part
+                continue
             if shape.terms == 2:
                 fill_pairs(begin, part.T, 4 * shape.rows, 4)
                 continue
