@@ -39,7 +39,6 @@ _UPPER: Final = -0x10000
 
 TERMS: Final = 32
 """Terms of bfloat16 in a row of a tile register (`tile_registers.py`): 16 pairs."""
-_SIDE: Final = TERMS // 2
 
 
 def has_pairs(target: Target) -> bool:
@@ -185,49 +184,65 @@ def pack_tiles_of_pairs(b: Builder, height: int, column: int, depth: int) -> Non
     _by_pairs(b, k, line)
 
 
-def pack_rows_of_terms(b: Builder, column: int, depth: int) -> None:
-    """Pack ``%rows`` rows of ``%k`` columns of bfloat16 into contiguous rows.
+def pack_terms(b: Builder, strides: tuple[int, int], depth: int) -> None:
+    """Pack ``%rows`` rows of ``%k`` terms of bfloat16 for tile registers.
 
-    Columns are ``column`` bytes apart. A row has room for ``depth`` terms, a multiple of 32; those
-    after the last one are 0. 16 rows of 16 pairs of terms are transposed as words.
+    32 rows have room for ``depth`` terms, a multiple of 32: 32 terms of each row, then the next 32
+    terms of each. Terms beyond the last one are 0. Where terms are the rows in memory, 16 rows of
+    16 pairs are transposed as words.
     """
-    half = Type("i16", _SIDE)
     k, rows = Value("%k", I64), Value("%rows", I64)
+    side, row_bytes = TERMS // 2, 2 * TERMS
+    is_row_major = strides[1] == dt.bfloat16.itemsize
+    height = 1 if is_row_major else side
 
-    def square(first: Value, at: Value, rows_left: Value, is_last: bool) -> None:
-        here = b.at(b.at(Value("%a", PTR), b.times(first, 2)), b.times(at, column))
-        there = b.at(b.at(Value("%tiles", PTR), b.times(first, 2 * depth)), b.times(at, 2))
+    def goal(row: Value, at: Value) -> Value:
+        tile = b.times(b.emit(I64, f"udiv {row}, {TERMS}"), TERMS * 2 * depth)
+        inside = b.times(b.emit(I64, f"urem {row}, {TERMS}"), row_bytes)
+        there = b.at(b.at(Value("%tiles", PTR), tile), inside)
+        return b.at(there, b.times(at, row_bytes))
+
+    def line(row: Value, at: Value, is_last: bool) -> None:
+        here = b.at(b.at(Value("%a", PTR), b.times(row, strides[0])), b.times(at, 2))
+        mask = tail_mask(b, TERMS, b.emit(I64, f"sub {k}, {at.text}")) if is_last else None
+        write_vector(b, read_vector(b, Type("i16", TERMS), here, mask), goal(row, at))
+
+    def square(first: Value, at: Value, is_last: bool) -> None:
+        here = b.at(b.at(Value("%a", PTR), b.times(first, 2)), b.times(at, strides[1]))
+        left = b.emit(I64, f"sub {rows}, {first.text}")
 
         def terms(j: int) -> Value:
-            count = rows_left
+            count = left
             if is_last:
-                inside = b.compare("slt", b.plus(at, j), k)
-                count = b.select(inside, rows_left, Value("0", I64))
-            return read_vector(b, half, b.at(here, j * column), tail_mask(b, _SIDE, count))
+                count = b.select(b.compare("slt", b.plus(at, j), k), left, Value("0", I64))
+            place = b.at(here, j * strides[1])
+            return read_vector(b, Type("i16", side), place, tail_mask(b, side, count))
 
         words = [interleaved(b, terms(j), terms(j + 1)) for j in range(0, TERMS, 2)]
+        there = goal(first, at)
         for r, value in enumerate(transposed(b, words)):
-            write_vector(b, value, b.at(there, r * 2 * depth))
+            write_vector(b, value, b.at(there, r * row_bytes))
+
+    part = line if is_row_major else square
 
     def band(number: Value, _: list[Value]) -> Sequence[Value]:
-        first = b.times(number, _SIDE)
-        left = b.binary("smin", b.emit(I64, f"sub {rows}, {first.text}"), Value(str(_SIDE), I64))
+        first = b.times(number, height)
         rest = b.emit(I64, f"urem {k}, {TERMS}")
         whole = b.emit(I64, f"sub {k}, {rest.text}")
 
         def inner(at: Value, _: list[Value]) -> Sequence[Value]:
-            square(first, at, left, False)
+            part(first, at, False)
             return []
 
         def last() -> Sequence[Value]:
-            square(first, whole, left, True)
+            part(first, whole, True)
             return []
 
         b.loop(0, whole, TERMS, [], inner)
         b.branch(b.compare("ne", rest, 0), last)
         return []
 
-    b.loop(0, b.emit(I64, f"udiv {b.plus(rows, _SIDE - 1)}, {_SIDE}"), 1, [], band)
+    b.loop(0, b.emit(I64, f"udiv {b.plus(rows, height - 1)}, {height}"), 1, [], band)
 
 
 def _by_pairs(b: Builder, k: Value, line: Callable[[Value, int], None]) -> None:
@@ -280,3 +295,17 @@ def fill_pairs(location: Location, rows: Array, pair: int, line: int) -> None:
     padded = np.zeros((2 * len(goal), rows.shape[1]), rows.dtype)
     padded[: len(rows)] = rows
     goal[...] = padded.reshape(goal.shape)
+
+
+def terms_in(location: Location, rows: int, terms: int) -> Array:
+    """The array ``[groups, rows, 32]`` of terms that `pack_terms` has packed."""
+    shape = -(-terms // TERMS), rows, TERMS
+    return matrix(location, dt.bfloat16, shape, (2 * TERMS * TERMS, 2 * TERMS, 2))
+
+
+def fill_terms(location: Location, rows: Array) -> None:
+    """Write rows of at most 32 as `pack_terms` does."""
+    goal = terms_in(location, *rows.shape)
+    padded = np.zeros((len(rows), len(goal) * TERMS), rows.dtype)
+    padded[:, : rows.shape[1]] = rows
+    goal[...] = padded.reshape(len(rows), len(goal), TERMS).swapaxes(0, 1)

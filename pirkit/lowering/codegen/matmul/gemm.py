@@ -105,15 +105,18 @@ class Blocking(Struct, frozen=True):
     packs_a: bool
 
 
-def packs_a(p: Gemm, target: Target) -> bool:
+def packs_a(p: Gemm, shape: TileShape, target: Target) -> bool:
     """Whether A is column-major, and too large for half of the L2 cache: it is packed into tiles.
 
     A tile of a column-major A reads each column from another cache line, and often from another
     page (one thread of a Cascade Lake with 1 MiB of L2, packed / as it is: 2048 x 512 by 80 columns
     1.9 / 3.6 ms, 4096 x 256 by 16 0.77 / 0.88; 512 x 256 by 64 0.26 / 0.24). A row-major A is read
-    as it is: a tile uses whole cache lines of it at once.
+    as it is: a tile uses whole cache lines of it at once. Tile registers read 64 bytes of a row,
+    which have to lie side by side with those of other rows.
     """
     row, column = p.a.strides
+    if shape.matrix:
+        return True
     if p.dtype is dt.bfloat16:
         return column != p.dtype.itemsize  # the terms of a pair lie side by side
     nbytes = p.rows * p.depth * p.dtype.itemsize
@@ -131,7 +134,7 @@ def blocking(p: Gemm, shape: TileShape, target: Target, threads: int) -> Blockin
         # The same depths on all CPUs, and so the same bits; those of tile registers are others.
         most, unit = (_TILED_DEPTH, TERMS) if shape.matrix else (_PAIRED_DEPTH, 2)
         depth = -(-p.depth // -(-p.depth // most) // unit) * unit
-    packs = packs_a(p, target)
+    packs = packs_a(p, shape, target)
     rows, columns = min(
         _candidates(p, shape, threads), key=lambda block: _estimated_time(p, *block, threads, packs)
     )
@@ -292,8 +295,6 @@ class _Blocks:
         if cut.packs_a:
             # The loop over tiles steps by whole ones, so a row's share of a tile is a stride.
             self.a_strides = size * shape.terms, shape.rows * size
-            if shape.matrix:
-                self.a_strides = cut.depth * size, size
             strides, nbytes = (*[0] * rank, cut.depth * size, 0, 0), cut.inner * cut.depth * size
             tiles = Buffer(p.dtype, strides, nbytes, space="scratch", outside=outside)
             nest, self.a = nest.with_buffer(tiles)
@@ -321,7 +322,7 @@ class _Blocks:
         count = Count(var, p.rows, cut.inner, within=self.block_rows)
         body: list[Node] = []
         if self.a:
-            pack = PackTiles(self.shape, p.a.strides[1], cut.depth)
+            pack = PackTiles(self.shape, p.a.strides, cut.depth)
             body.append(Invoke(pack, (0, self.a), (self.block_depth, count)))
         whole = rounded(self.block_columns, width)
         tiles = self._panel(count, width, packs=packs)
@@ -374,8 +375,7 @@ class _Blocks:
         sizes = self.shape, (*self.a_strides, self.c_row), extent
         accumulates = p.depth > self.cut.depth
         if self.shape.matrix:
-            ragged = p.depth % TERMS > 0 and not self.a
-            tile = MatrixTile(*sizes, None, 0, accumulates, wide=self.wide, ragged=ragged)
+            tile = MatrixTile(*sizes, None, 0, accumulates, wide=self.wide)
         elif self.paired:
             tile = PairTile(*sizes, None, 0, accumulates, wide=self.wide, odd=p.depth % 2 > 0)
         else:

@@ -63,9 +63,13 @@ class TileShape(Struct, frozen=True):
         return Type(element(self.dtype), self.lanes)
 
     def panel_rows(self, depth: int) -> int:
-        """Rows allocated for a panel of ``depth`` rows: packing writes whole VxV transposes."""
+        """Rows allocated for a panel of ``depth`` rows: packing writes whole VxV transposes.
+
+        Panels for tile registers, of 32 KB, are not a power of two apart: the lines that a row of
+        pairs fills in all panels are in other sets of the cache.
+        """
         lanes = self.lanes * self.terms
-        return -(-depth // lanes) * lanes
+        return -(-depth // lanes) * lanes + 32 * self.matrix
 
     def panel_bytes(self, depth: int) -> int:
         """Bytes of one panel."""

@@ -2,7 +2,7 @@
 
 The instruction sums the even terms and the odd terms of 32 apart, and takes subnormal numbers for
 0: bits differ from those of other CPUs. Panels are those of pairs (`bfloat16_pairs.py`), filled up
-with zeros. The last terms of rows of A that are read in place are copied to the stack.
+with zeros. A is packed so that a tile register is loaded from 1024 contiguous bytes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I1, I64, PTR, Builder, Type, Value
-from pirkit.lowering.codegen.matmul.bfloat16_pairs import TERMS
+from pirkit.lowering.codegen.ir.routine import Location, matrix
+from pirkit.lowering.codegen.matmul.bfloat16_pairs import TERMS, pairs_in, terms_in
 from pirkit.lowering.codegen.matmul.bfloat16_tile import PairTile, store_narrowed
 from pirkit.lowering.codegen.matmul.macrokernel import TileShape
-from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
+from pirkit.lowering.codegen.matmul.output_tile import read_vector
 from pirkit.lowering.codegen.matmul.tile_registers import (
     ROW_BYTES,
     SIDE,
@@ -35,46 +38,38 @@ SHAPE: Final = TileShape(dt.bfloat16, SIDE, 2 * SIDE, 2, native=True, matrix=Tru
 class MatrixTile(PairTile, frozen=True):
     """The function ``(a, panel, c, k, fresh)`` of a tile, by tile registers.
 
-    Rows of A have their terms side by side, with zeros after the depth. Those of a ``ragged``
-    depth, no multiple of 32, end where other memory begins. A tile of fewer rows configures the registers, and restores them.
+    A tile of fewer rows configures the registers, and restores them.
     """
 
-    ragged: bool = False
+    def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
+        assert self.strides is not None
+        (rows, columns), (depth, first), width = self.extent, numbers, self.shape.columns
+        a = terms_in(memory[0], rows, depth).swapaxes(0, 1).reshape(rows, -1)[:, :depth]
+        panel = pairs_in(memory[1], depth, width, 4 * width, 4).reshape(-1, width)
+        result = self.result
+        c = matrix(memory[2], result, self.extent, (self.strides[2], result.itemsize))
+        sums = a.astype(np.float32) @ panel[:depth, :columns].astype(np.float32)
+        c[...] = c + sums if self.accumulates and first > 0 else sums
 
     def _write(self, b: Builder) -> None:
         assert self.strides is not None
         (rows, columns), shape = self.extent, self.shape
         pa, panel, pc, k = (Value(f"%{name}", t) for name, t in
                             (("a", PTR), ("b", PTR), ("c", PTR), ("k", I64)))  # fmt: skip
-        a_row, _, c_row = self.strides
+        c_row = self.strides[2]
         pitch = shape.columns * shape.sum_bytes
         scratch = pc if self.wide else _room(b, rows * pitch)
-        tails = _room(b, rows * ROW_BYTES) if self.ragged else None
         if rows < shape.rows:
             configure(b, rows)
         self._begin(b, pc, c_row)
-        product = TileProduct("tdpbf16ps", rows, columns, a_row, pitch)
-
-        def right(number: Value) -> Value:
-            return b.at(panel, b.times(number, SIDE * pitch))
+        product = TileProduct("tdpbf16ps", rows, columns, ROW_BYTES, pitch)
 
         def step(number: Value, _: list[Value]) -> Sequence[Value]:
-            product.emit(b, b.at(pa, b.times(number, ROW_BYTES)), right(number))
+            left = b.at(pa, b.times(number, TERMS * ROW_BYTES))
+            product.emit(b, left, b.at(panel, b.times(number, SIDE * pitch)))
             return []
 
-        whole = b.emit(I64, f"udiv {k if self.ragged else b.plus(k, TERMS - 1)}, {TERMS}")
-        b.loop(0, whole, 1, [], step)
-        if tails is not None:
-            rest = b.emit(I64, f"urem {k}, {TERMS}")
-
-            def last() -> Sequence[Value]:
-                _copy_rows(b, b.at(pa, b.times(whole, ROW_BYTES)), a_row, tails, rows, rest)
-                TileProduct("tdpbf16ps", rows, columns, ROW_BYTES, pitch).emit(
-                    b, tails, right(whole)
-                )
-                return []
-
-            b.branch(b.compare("ne", rest, 0), last)
+        b.loop(0, b.emit(I64, f"udiv {b.plus(k, TERMS - 1)}, {TERMS}"), 1, [], step)
         row = c_row if self.wide else pitch
         for r in halves(rows):
             for c in halves(columns):
@@ -125,15 +120,3 @@ class MatrixTile(PairTile, frozen=True):
 
 def _room(b: Builder, nbytes: int) -> Value:
     return b.emit(PTR, f"alloca [{nbytes} x i8], align {ROW_BYTES}")
-
-
-def _copy_rows(b: Builder, source: Value, row: int, goal: Value, rows: int, count: Value) -> None:
-    """Copy the first ``count`` terms of rows, with zeros behind them."""
-    mask, half = tail_mask(b, TERMS, count), Type("i16", TERMS)
-
-    def copy(r: Value, _: list[Value]) -> Sequence[Value]:
-        found = read_vector(b, half, b.at(source, b.times(r, row)), mask)
-        write_vector(b, found, b.at(goal, b.times(r, ROW_BYTES)))
-        return []
-
-    b.loop(0, Value(str(rows), I64), 1, [], copy)

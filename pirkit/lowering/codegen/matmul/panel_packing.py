@@ -18,7 +18,7 @@ from pirkit.lowering.codegen.math.casts import stored, widen
 from pirkit.lowering.codegen.matmul.bfloat16_pairs import (
     TERMS,
     pack_rows_of_pairs,
-    pack_rows_of_terms,
+    pack_terms,
     pack_tiles_of_pairs,
 )
 from pirkit.lowering.codegen.matmul.blocking import for_tiles, pack_square
@@ -201,23 +201,25 @@ def as_float(b: Builder, value: Value, dtype: DType) -> Value:
     return b.cast("sitofp", value, "float") if dtype.is_integer else widen(b, value, dtype)
 
 
-def pack_tiles_function(functions: Functions, shape: TileShape, column: int, depth: int) -> str:
+def pack_tiles_function(
+    functions: Functions, shape: TileShape, strides: Strides, depth: int
+) -> str:
     """The function ``(a, tiles, k, rows)``: packs column-major A into tiles of the height of C's.
 
     A tile holds its rows of ``depth`` columns, one column after the other: a microkernel reads it
     in order, where each column of A is in another cache line, and often in another page. Columns
     of A are ``column`` bytes apart.
     """
-    size, height = shape.dtype.itemsize, shape.rows
+    size, height, column = shape.dtype.itemsize, shape.rows, strides[1]
     lanes = 1 << (height - 1).bit_length()
     vector = Type(shape.vector.elem, lanes)
 
     def write(b: Builder) -> None:
         if shape.terms == 2:
             if shape.matrix:
-                pack_rows_of_terms(b, column, depth)
+                pack_terms(b, strides, depth)
             else:
-                pack_tiles_of_pairs(b, height, column, depth)
+                pack_tiles_of_pairs(b, height, strides[1], depth)
             return
         a, tiles, k, rows = (Value(f"%{n}", t) for n, t in
                              (("a", PTR), ("tiles", PTR), ("k", I64), ("rows", I64)))  # fmt: skip
@@ -256,7 +258,7 @@ def pack_tiles_function(functions: Functions, shape: TileShape, column: int, dep
         b.loop(most, k, 1, [], columns(1))
 
     parameters = "ptr %a, ptr %tiles, i64 %k, i64 %rows"
-    return functions.add(("pack tiles", shape, column, depth), parameters, write)
+    return functions.add(("pack tiles", shape, strides, depth), parameters, write)
 
 
 def scale_function(functions: Functions, shape: TileShape, row: int, scales: int) -> str:

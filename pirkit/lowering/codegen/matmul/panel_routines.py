@@ -10,7 +10,7 @@ from msgspec import Struct
 from pirkit.lowering.codegen.ir.element_types import LINE
 from pirkit.lowering.codegen.ir.llvm_text import I64, Builder, Value
 from pirkit.lowering.codegen.ir.routine import Functions, Location, PrefetchRoutine, Values, matrix
-from pirkit.lowering.codegen.matmul.bfloat16_pairs import fill_pairs
+from pirkit.lowering.codegen.matmul.bfloat16_pairs import fill_pairs, fill_terms
 from pirkit.lowering.codegen.matmul.macrokernel import Strides, TileShape
 from pirkit.lowering.codegen.matmul.output_tile import L2, prefetch_bytes
 from pirkit.lowering.codegen.matmul.panel_packing import (
@@ -99,13 +99,13 @@ class UnpackPanel(PanelCopy, frozen=True):
 
 
 class PackTiles(PanelCopy, frozen=True):
-    """Packs column-major A, ``column`` bytes between its columns, into tiles of ``depth`` columns.
+    """Packs A, column-major but for tile registers, into tiles of ``depth`` columns.
 
     Numbers are columns and rows.
     """
 
     shape: TileShape
-    column: int
+    strides: Strides
     depth: int
 
     def show(self, buffers: Sequence[str], numbers: Sequence[str]) -> str:
@@ -113,14 +113,13 @@ class PackTiles(PanelCopy, frozen=True):
 
     def run(self, memory: Sequence[Location], numbers: Sequence[int]) -> None:
         (depth, rows), shape, size = numbers, self.shape, self.shape.dtype.itemsize
-        found = matrix(memory[0], shape.dtype, (rows, depth), (size, self.column))
+        found = matrix(memory[0], shape.dtype, (rows, depth), self.strides)
         for first in range(0, rows, shape.rows):
             part = found[first : first + shape.rows]
             begin = memory[1][0], memory[1][1] + first * self.depth * size
             strides = size, shape.rows * size
             if shape.matrix:
-                pitch = self.depth * size
-                matrix(begin, shape.dtype, part.shape, (pitch, size))[...] = part
+                fill_terms(begin, part)
                 continue
             if shape.terms == 2:
                 fill_pairs(begin, part.T, 4 * shape.rows, 4)
@@ -129,7 +128,7 @@ class PackTiles(PanelCopy, frozen=True):
             tile[...] = part
 
     def function(self, functions: Functions) -> str:
-        return pack_tiles_function(functions, self.shape, self.column, self.depth)
+        return pack_tiles_function(functions, self.shape, self.strides, self.depth)
 
 
 class ScaleRows(PanelCopy, frozen=True):
