@@ -13,6 +13,7 @@ from pirkit.diag.errors import InternalError
 from pirkit.lowering.codegen.emit.compile import compiled
 from pirkit.lowering.codegen.interpret_loops import run_loops
 from pirkit.lowering.codegen.matmul.gemm import gemm_draft, native_gemm, packs_a
+from pirkit.lowering.codegen.matmul.macrokernel import tile_shape_for
 from pirkit.lowering.codegen.matmul.matmul_sizes import Gemm, MatrixBatch
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
@@ -175,7 +176,8 @@ def test_what_a_small_cache_holds_changes_no_bit(dtype: DType) -> None:
             target = replace(host(), l2_bytes=cache)
             function = NativeFunction(compiled(gemm_draft(p, target, 1), target))
             assert function.code.blocks == 1
-            assert packs_a(p, target) == (transposed[0] and cache < 1 << 21)
+            shape = tile_shape_for(dtype, target)
+            assert packs_a(p, shape, target) == (transposed[0] and cache < 1 << 21)
             made.append(run(function, p, a, b))
         np.testing.assert_allclose(made[0], wanted, atol=4e-4)
         np.testing.assert_array_equal(made[1], made[0])

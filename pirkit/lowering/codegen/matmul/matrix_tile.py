@@ -28,6 +28,7 @@ from pirkit.lowering.codegen.matmul.tile_registers import (
     configure,
     halves,
     load,
+    room,
     store,
 )
 from pirkit.runtime import dtype as dt
@@ -58,7 +59,7 @@ class MatrixTile(PairTile, frozen=True):
                             (("a", PTR), ("b", PTR), ("c", PTR), ("k", I64)))  # fmt: skip
         c_row = self.strides[2]
         pitch = shape.columns * shape.sum_bytes
-        scratch = pc if self.wide else _room(b, rows * pitch)
+        scratch = pc if self.wide else room(b, rows * pitch)
         if rows < shape.rows:
             configure(b, rows)
         self._begin(b, pc, c_row)
@@ -116,7 +117,3 @@ class MatrixTile(PairTile, frozen=True):
             return []
 
         b.loop(0, Value(str(rows), I64), 1, [], line)
-
-
-def _room(b: Builder, nbytes: int) -> Value:
-    return b.emit(PTR, f"alloca [{nbytes} x i8], align {ROW_BYTES}")

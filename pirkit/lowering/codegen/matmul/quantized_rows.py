@@ -32,7 +32,13 @@ from pirkit.lowering.codegen.matmul.integer_products import has_quads
 from pirkit.lowering.codegen.matmul.macrokernel import TileShape, tile_shape_for
 from pirkit.lowering.codegen.matmul.output_tile import read_vector, write_vector
 from pirkit.lowering.codegen.matmul.panel_routines import PanelCopy
+from pirkit.lowering.codegen.matmul.quantized_matrix_tile import (
+    HEIGHT,
+    MatrixRowsTile,
+    uses_tiles,
+)
 from pirkit.lowering.codegen.matmul.quantized_tile import ZERO, RowsProduct, RowsTile, ZeroSums
+from pirkit.lowering.codegen.matmul.tile_registers import ConfigureTiles
 from pirkit.runtime import dtype as dt
 from pirkit.runtime.dtype import DType
 from pirkit.runtime.native.function import NativeFunction
@@ -75,6 +81,8 @@ def native_rows_product(p: RowsProduct) -> NativeFunction:
 def rows_product_draft(p: RowsProduct, target: Target, threads: int) -> Draft:
     """The module of a product, not yet compiled."""
     shape = product_tile(target, p.exact, p.columns)
+    if uses_tiles(p, target):
+        shape = replace(shape, rows=HEIGHT)
     routines = Routines()
     b = routines.builder()
     blocks = _Blocks(p, shape, target, threads)
@@ -103,7 +111,8 @@ class _Blocks:
         across = min(panels, max(4 * threads // down, 1)) if threads > 1 else 1
         self.group = -(-panels // across)
         self.count = down * -(-panels // self.group)
-        self.summed_first = p.offset and self.rows >= shape.rows
+        self.tiled = uses_tiles(p, target)
+        self.summed_first = p.offset and (self.tiled or self.rows >= shape.rows)
         """Whether the row of zeros is multiplied before all tiles, not in the only one, which has
         registers for it."""
 
@@ -152,6 +161,9 @@ class _Blocks:
             if columns:
                 tiles = (*sums, *self._tiles(buffers, block, columns))
                 body.append(Loop("n1", (1,), start, stop, shape.columns, tiles))
+        if self.tiled:
+            begin, end = (Invoke(ConfigureTiles(n), (), ()) for n in (shape.rows, None))
+            body = [begin, *body, end]
         groups = Loop("n0", (1,), 0, p.columns, width, tuple(body), "parallel")
         return replace(nest, body=(Loop("m0", (0,), 0, p.rows, self.rows, (groups,), "parallel"),))
 
@@ -161,7 +173,8 @@ class _Blocks:
         pitch = self.wide_row if self.p.exact else self.p.depth * 4
         for rows, start, stop in ((size, 0, whole), (self.p.rows % size, whole, block)):
             if rows:
-                tile = RowsTile(
+                made = MatrixRowsTile if self.tiled else RowsTile
+                tile = made(
                     self.p, self.shape, self.target, (rows, columns), pitch, self.summed_first
                 )
                 yield Loop("m1", (0,), start, stop, size, (Invoke(tile, buffers, ()),))

@@ -220,25 +220,32 @@ class RowsTile(PanelSums, frozen=True):
             if len(places) > rows:
                 sums, offsets = sums[:-count], sums[-count:]
                 sums = [b.op("sub", s, offsets[k % count]) for k, s in enumerate(sums)]
-            if p.adds:
-                places = [b.at(added, v * lanes * 4) for v in range(count)]
-                found = OutputTile(kind, places, masks).load(b)
-                sums = [b.op("add", s, found[k % count]) for k, s in enumerate(sums)]
-            if p.exact:
-                # Integers are exact up to here; each sum is rounded once, and then scaled.
-                sums = [b.cast("sitofp", s, "float") for s in sums]
-                factors = [
-                    b.splat(read_vector(b, Type("float"), b.at(row_scales, 4 * p.each_row * r)),
-                            lanes)
-                    for r in range(rows)
-                ]  # fmt: skip
-                sums = [b.mul(s, factors[k // count]) for k, s in enumerate(sums)]
-            if p.scales:
-                places = [b.at(scales, v * lanes * 4) for v in range(count)]
-                found = OutputTile(vector, places, masks).load(b)
-                sums = [b.mul(s, found[k % count]) for k, s in enumerate(sums)]
-            goals = [b.at(out, r * p.columns * 4 + v * lanes * 4)
-                     for r in range(rows) for v in range(count)]  # fmt: skip
-            OutputTile(vector, goals, masks).store(b, sums)
+            self.finish(b, sums, masks, (out, scales, row_scales, added))
 
         return functions.add(self, parameters, write)
+
+    def finish(
+        self, b: Builder, sums: list[Value], masks: Sequence[Value | None], places: Values
+    ) -> None:
+        """Add, scale and store the sums of rows at the places of out, scales and what is added."""
+        p, lanes, vector, count = self.p, self.shape.lanes, self.shape.vector, len(masks)
+        out, scales, row_scales, added = places
+        rows = range(len(sums) // count)
+        if p.adds:
+            at = [b.at(added, v * lanes * 4) for v in range(count)]
+            found = OutputTile(vector.of("i32"), at, masks).load(b)
+            sums = [b.op("add", s, found[k % count]) for k, s in enumerate(sums)]
+        if p.exact:
+            # Integers are exact up to here; each sum is rounded once, and then scaled.
+            sums = [b.cast("sitofp", s, "float") for s in sums]
+            factors = [
+                b.splat(read_vector(b, Type("float"), b.at(row_scales, 4 * p.each_row * r)), lanes)
+                for r in rows
+            ]
+            sums = [b.mul(s, factors[k // count]) for k, s in enumerate(sums)]
+        if p.scales:
+            at = [b.at(scales, v * lanes * 4) for v in range(count)]
+            found = OutputTile(vector, at, masks).load(b)
+            sums = [b.mul(s, found[k % count]) for k, s in enumerate(sums)]
+        goals = [b.at(out, (r * p.columns + v * lanes) * 4) for r in rows for v in range(count)]
+        OutputTile(vector, goals, masks).store(b, sums)

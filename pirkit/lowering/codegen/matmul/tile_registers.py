@@ -69,6 +69,11 @@ def configure(b: Builder, rows: int) -> None:
     b.invoke("llvm.x86.ldtilecfg", place)
 
 
+def room(b: Builder, nbytes: int) -> Value:
+    """Memory on the stack, for whole cache lines."""
+    return b.emit(PTR, f"alloca [{nbytes} x i8], align {ROW_BYTES}")
+
+
 def load(b: Builder, number: int, place: Value, row: int) -> None:
     """Load a tile register from rows of memory, ``row`` bytes apart."""
     b.invoke("llvm.x86.tileloadd64", f"i8 {number}", place, f"i64 {row}")
