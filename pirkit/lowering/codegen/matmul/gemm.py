@@ -48,7 +48,7 @@ from pirkit.lowering.codegen.ir.loopnest import (
 )
 from pirkit.lowering.codegen.ir.plain_loops import loops_of
 from pirkit.lowering.codegen.ir.routine import Routine
-from pirkit.lowering.codegen.matmul.bfloat16_pairs import TERMS, wide_sums
+from pirkit.lowering.codegen.matmul.bfloat16_pairs import TERMS, has_pairs, wide_sums
 from pirkit.lowering.codegen.matmul.bfloat16_tile import NarrowRows, PairTile
 from pirkit.lowering.codegen.matmul.few_columns import FewColumns, has_few_columns
 from pirkit.lowering.codegen.matmul.few_rows import FewRows, has_few_rows
@@ -213,7 +213,8 @@ def gemm_draft(p: Gemm, target: Target, threads: int) -> Draft:
 
 
 def _shape(p: Gemm, target: Target) -> TileShape:
-    if p.dtype is dt.bfloat16 and not p.panel and has_tiles(target, "amx-bf16"):
+    is_tiled = has_pairs(target) and has_tiles(target, "amx-bf16")
+    if p.dtype is dt.bfloat16 and not p.panel and is_tiled:
         return MATRIX
     return tile_shape_for(p.dtype, target, p.columns)
 

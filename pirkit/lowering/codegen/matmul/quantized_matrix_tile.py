@@ -43,7 +43,7 @@ class MatrixRowsTile(RowsTile, frozen=True):
     def function(self, functions: Functions) -> str:
         (rows, columns), shape, lanes = self.extent, self.shape, self.shape.lanes
         names = ("x", "panel", "out", "scales", "row_scales", "added", "zeros")
-        panel_row, sums_row = 4 * shape.columns, 2 * ROW_BYTES
+        panel_row, sums_row, words = 4 * shape.columns, 2 * ROW_BYTES, shape.vector.of("i32")
 
         def write(b: Builder) -> None:
             x, panel, out, scales, row_scales, added, zeros = (Value(f"%{n}", PTR) for n in names)
@@ -75,13 +75,12 @@ class MatrixRowsTile(RowsTile, frozen=True):
                         store(b, SUMS[r][c], place, sums_row)
                 tail = width % lanes
                 masks = [*[None] * (width // lanes), *([tail_mask(b, lanes, tail)] if tail else ())]
-                kind = shape.vector.of("i32")
                 offsets = None
                 if self.p.offset:
                     at = [
                         b.at(zeros, self.pitch + 4 * (first + v * lanes)) for v in range(len(masks))
                     ]
-                    offsets = OutputTile(kind, at).load(b)
+                    offsets = OutputTile(words, at).load(b)
 
                 def line(
                     r: Value, _: list[Value], first: int = first,
@@ -89,7 +88,7 @@ class MatrixRowsTile(RowsTile, frozen=True):
                 ) -> Sequence[Value]:  # fmt: skip
                     here = b.at(sums, b.times(r, sums_row))
                     at = [b.at(here, v * ROW_BYTES) for v in range(len(masks))]
-                    found = OutputTile(kind, at).load(b)
+                    found = OutputTile(words, at).load(b)
                     if offsets is not None:
                         found = [b.op("add", s, o) for s, o in zip(found, offsets, strict=True)]
                     goals = (
