@@ -42,10 +42,10 @@ def integer_of(b: HloBuilder, x: Value, to: Tensor) -> Value:
 
     Unsigned numbers are the signed ones of the same bits.
     """
-    is_natural = to.is_unsigned or to.dtype is dt.uint8
+    is_unsigned = to.is_unsigned or to.dtype is dt.uint8
     bits = 8 * to.dtype.itemsize
-    end = 1 << (bits if is_natural else bits - 1)
-    first, x = 0 if is_natural else -end, b.wide(x)
+    end = 1 << (bits if is_unsigned else bits - 1)
+    first, x = 0 if is_unsigned else -end, b.wide(x)
     below = np.nextafter(x.dtype.np.type(end), x.dtype.np.type(0))
     zero, least, most = (b.const(float(n), x.dtype) for n in (0, first, below))
     x = b.where(b.isnan(x), zero, x)

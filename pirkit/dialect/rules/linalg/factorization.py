@@ -103,9 +103,15 @@ def _(c: OpCall, of_w: Value | None, of_v: Value | None) -> Value | None:
 
 def inverse_gaps(b: Builder, rows: Value, columns: Value) -> Value:
     """``1 / (columns[j] - rows[i])``, zero on the diagonal."""
+    gaps, same = _gaps(b, rows, columns)
+    return (1.0 - same) / gaps
+
+
+def _gaps(b: Builder, rows: Value, columns: Value) -> tuple[Value, Value]:
+    """``columns[j] - rows[i]``, 1 on the diagonal; and the identity matrix."""
     gaps = b.unsqueeze(columns, axis=(-2,)) - b.unsqueeze(rows, axis=(-1,))
     same = b.tril(b.triu(b.ones_like(gaps), diagonal=0), diagonal=0)
-    return (1.0 - same) / (gaps + same)
+    return gaps + same, same
 
 
 def over_gaps(b: Builder, x: Value, values: Value) -> Value:
@@ -113,9 +119,7 @@ def over_gaps(b: Builder, x: Value, values: Value) -> Value:
 
     The condition asks for both: a derivative by ``x`` where only ``x`` is zero is the inverse gap.
     """
-    gaps = b.unsqueeze(values, axis=(-2,)) - b.unsqueeze(values, axis=(-1,))
-    same = b.tril(b.triu(b.ones_like(gaps), diagonal=0), diagonal=0)
-    gaps = gaps + same
+    gaps, same = _gaps(b, values, values)
     unused = b.logical_and(b.equal(gaps, b.zeros_like(gaps)), b.equal(x, b.zeros_like(x)))
     inverse = (1.0 - same) / b.where(unused, b.ones_like(gaps), gaps)
     return b.where(unused, b.zeros_like(inverse), inverse) * x

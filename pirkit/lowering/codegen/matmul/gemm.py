@@ -112,7 +112,7 @@ def packs_a(p: Gemm, shape: TileShape, target: Target) -> bool:
     page (one thread of a Cascade Lake with 1 MiB of L2, packed / as it is: 2048 x 512 by 80 columns
     1.9 / 3.6 ms, 4096 x 256 by 16 0.77 / 0.88; 512 x 256 by 64 0.26 / 0.24). A row-major A is read
     as it is: a tile uses whole cache lines of it at once. Tile registers read 64 bytes of a row,
-    which have to lie side by side with those of other rows.
+    which must be contiguous with those of other rows.
     """
     row, column = p.a.strides
     if shape.matrix:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pirkit.lowering.codegen.emit.vector_emit import tail_mask
 from pirkit.lowering.codegen.ir.llvm_text import I64, PTR, Builder, Value
@@ -12,19 +13,16 @@ from pirkit.lowering.codegen.matmul.quantized_tile import RowsProduct, RowsTile
 from pirkit.lowering.codegen.matmul.tile_registers import (
     ROW_BYTES,
     SIDE,
-    SUMS,
     TileProduct,
-    clear,
     configure,
-    halves,
     has_tiles,
     room,
-    store,
 )
 from pirkit.runtime.native.target import Target
 
-HEIGHT = 2 * SIDE
-_FEWEST_ROWS = 16
+HEIGHT: Final = 2 * SIDE
+"""Rows of a tile."""
+_FEWEST_ROWS: Final = 16
 """Rows from which the products take longer than the weights take to arrive."""
 
 
@@ -54,9 +52,7 @@ class MatrixRowsTile(RowsTile, frozen=True):
                 width = min(columns - first, 2 * SIDE)
                 product = TileProduct("tdpbusd", rows, width, self.pitch, panel_row)
                 base = b.at(panel, 4 * first)
-                for r in halves(rows):
-                    for c in halves(width):
-                        clear(b, SUMS[r][c])
+                product.clear(b)
 
                 def step(
                     number: Value,
@@ -65,14 +61,11 @@ class MatrixRowsTile(RowsTile, frozen=True):
                     product: TileProduct = product,
                 ) -> Sequence[Value]:
                     right = b.at(base, b.times(number, SIDE * panel_row))
-                    product.emit(b, b.at(x, b.times(number, ROW_BYTES)), right)
+                    product.add(b, b.at(x, b.times(number, ROW_BYTES)), right)
                     return []
 
                 b.loop(0, Value(str(self.p.depth // ROW_BYTES), I64), 1, [], step)
-                for r in halves(rows):
-                    for c in halves(width):
-                        place = b.at(sums, r * SIDE * sums_row + c * ROW_BYTES)
-                        store(b, SUMS[r][c], place, sums_row)
+                product.store(b, sums, sums_row)
                 tail = width % lanes
                 masks = [*[None] * (width // lanes), *([tail_mask(b, lanes, tail)] if tail else ())]
                 offsets = None

@@ -11,7 +11,8 @@ lies beyond the depth must be zero on both sides, as 0 times NaN is NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from itertools import product
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -74,28 +75,8 @@ def room(b: Builder, nbytes: int) -> Value:
     return b.emit(PTR, f"alloca [{nbytes} x i8], align {ROW_BYTES}")
 
 
-def load(b: Builder, number: int, place: Value, row: int) -> None:
-    """Load a tile register from rows of memory, ``row`` bytes apart."""
-    b.invoke("llvm.x86.tileloadd64", f"i8 {number}", place, f"i64 {row}")
-
-
-def store(b: Builder, number: int, place: Value, row: int) -> None:
-    """Store a tile register to rows of memory, ``row`` bytes apart."""
-    b.invoke("llvm.x86.tilestored64", f"i8 {number}", place, f"i64 {row}")
-
-
-def clear(b: Builder, number: int) -> None:
-    """Set a tile register to zeros."""
-    b.invoke("llvm.x86.tilezero", f"i8 {number}")
-
-
-def halves(extent: int) -> range:
-    """The halves of a tile of 32 rows or columns that exist."""
-    return range(-(-extent // SIDE))
-
-
 class TileProduct(Struct, frozen=True):
-    """Adds products of some rows of A and columns of B to the sums, by an instruction.
+    """The sums of some rows of A times some columns of B, at most 32 of each, by an instruction.
 
     Rows of A are ``left_row`` bytes apart, rows of B, of 4 bytes for each column, ``right_row``.
     """
@@ -106,13 +87,42 @@ class TileProduct(Struct, frozen=True):
     left_row: int
     right_row: int
 
-    def emit(self, b: Builder, left: Value, right: Value) -> None:
-        """The next 64 bytes of terms of each row and column."""
-        for r in halves(self.rows):
-            load(b, LEFT[r], b.at(left, r * SIDE * self.left_row), self.left_row)
-        for c in halves(self.columns):
-            load(b, RIGHT[c], b.at(right, c * ROW_BYTES), self.right_row)
-        for r in halves(self.rows):
-            for c in halves(self.columns):
-                numbers = SUMS[r][c], LEFT[r], RIGHT[c]
-                b.invoke(f"llvm.x86.{self.instruction}", *[f"i8 {n}" for n in numbers])
+    def clear(self, b: Builder) -> None:
+        """Start with sums of 0."""
+        for r, c in self._halves():
+            b.invoke("llvm.x86.tilezero", f"i8 {SUMS[r][c]}")
+
+    def load(self, b: Builder, base: Value, row: int) -> None:
+        """Start with sums in memory, whose rows are ``row`` bytes apart."""
+        for r, c in self._halves():
+            _move(b, "load", SUMS[r][c], _half(b, base, row, r, c), row)
+
+    def store(self, b: Builder, base: Value, row: int) -> None:
+        """Store the sums; whole vectors of 16 columns."""
+        for r, c in self._halves():
+            _move(b, "store", SUMS[r][c], _half(b, base, row, r, c), row)
+
+    def add(self, b: Builder, left: Value, right: Value) -> None:
+        """Add the products of the next 64 bytes of terms of each row and column."""
+        halves = self._halves()
+        for r in sorted({r for r, _ in halves}):
+            _move(b, "load", LEFT[r], _half(b, left, self.left_row, r, 0), self.left_row)
+        for c in sorted({c for _, c in halves}):
+            _move(b, "load", RIGHT[c], _half(b, right, self.right_row, 0, c), self.right_row)
+        for r, c in halves:
+            numbers = SUMS[r][c], LEFT[r], RIGHT[c]
+            b.invoke(f"llvm.x86.{self.instruction}", *[f"i8 {n}" for n in numbers])
+
+    def _halves(self) -> list[tuple[int, int]]:
+        """The halves of the rows and of the columns that exist."""
+        return list(product(range(-(-self.rows // SIDE)), range(-(-self.columns // SIDE))))
+
+
+def _half(b: Builder, base: Value, row: int, r: int, c: int) -> Value:
+    return b.at(b.at(base, r * SIDE * row), c * ROW_BYTES)
+
+
+def _move(b: Builder, how: Literal["load", "store"], number: int, place: Value, row: int) -> None:
+    """Load or store a tile register; rows in memory are ``row`` bytes apart."""
+    name = {"load": "tileloadd64", "store": "tilestored64"}[how]
+    b.invoke(f"llvm.x86.{name}", f"i8 {number}", place, f"i64 {row}")
